@@ -151,6 +151,14 @@ def train_table(results: Mapping[str, Result]) -> str:
     return table("Model | System | Step: | Computing alone: | Step / computing: | Speedup:", lines)
 
 
+def gpu_train_table(results: Mapping[str, Result]) -> str:
+    """The same for models that compute on a GPU."""
+    rows = [row for result in results.values() for row in result or []]
+    if not rows:
+        return NOT_MEASURED.capitalize() + ".\n"
+    return f"The GPU is an {rows[0]['device']}.\n\n{train_table(results)}"
+
+
 def codec_table(result: Result) -> str:
     """A row for each codec."""
     lines = [

@@ -33,6 +33,7 @@ GUIDE = ROOT / "docs" / "guide" / "planning.md"
 STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
+GPU_MODELS, GPU_RATES = ("resnet50", "bert-base"), ("1gbit", "10gbit")
 SELDOM = "diloco-4-100mbit"
 LINKED = "planning-linked-4-1gbit-resnet50"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
@@ -63,6 +64,7 @@ files. `make bench` measures everything again and writes this page.
 | How much processor time does planning take? | [What planning takes](#what-planning-takes) |
 | How long is a training step? | [Training steps](#training-steps) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
+| What does a training step on a GPU gain? | [Training steps on a GPU](#training-steps-on-a-gpu) |
 | How fast are the codecs? | [Codecs](#codecs), [on a GPU](#codecs-on-a-gpu) |
 | How much do 8 and 4 bits for a value save? | [Eight and four bits](#eight-and-four-bits-for-each-value) |
 | How fast is PowerSGD? | [PowerSGD](#powersgd-beside-torchs-hook) |
@@ -186,6 +188,14 @@ _TRAINING = """\
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
 images or four texts. With a smaller batch a rank computes less but compresses the same amount, on the same two cores.
 """
+_GPU_TRAINING = """\
+`make bench-gpu` measures these, too: 4 hosts, one rank each, with 32 images or texts in a batch. The hosts are emulated
+on a machine with 16 cores, and **all ranks share its one GPU**. `hook-onebit` and `hook-int4` are
+[HiPress' hook for DDP](guide/pytorch.md), and `hipress onebit ps` is HiPress' optimizer. DDP and the hook use Gloo,
+because NCCL refuses ranks that share a GPU. The GPU runs one process at a time, in slices of some milliseconds, so each
+kernel of a codec may wait for the passes of three other ranks. DDP's fp16 hook runs fewer kernels, and is faster for
+ResNet-50 at 10 Gbit/s. Ranks with GPUs of their own were not measured.
+"""
 
 
 def loader(folder: Path) -> Load:
@@ -260,6 +270,9 @@ def page(load: Load, folder: Path) -> str:
     trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
     parts += [_plot("ablation", folder), "## Training steps\n", _TRAINING]
     parts += [tables.train_table(trained), _sources(folder, *(name for name in RESULTS if name.startswith("train-")))]
+    on_gpu = {f"train-gpu-4-{rate}-{model}": f"{model}, {rate}" for model in GPU_MODELS for rate in GPU_RATES}
+    parts += ["## Training steps on a GPU\n", _GPU_TRAINING]
+    parts += [tables.gpu_train_table({shown: load(name) for name, shown in on_gpu.items()}), _sources(folder, *on_gpu)]
     parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
     parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]
     parts += [_sources(folder, "codec"), "## Codecs on a GPU\n", _GPU, tables.gpu_codec_table(load("codec_gpu"))]

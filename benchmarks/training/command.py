@@ -3,6 +3,7 @@
 
     python benchmarks/train.py --nodes 4 --rate 1gbit --model resnet50 --codec none,onebit \\
         --topology ps --peer ddp,ddp-fp16,horovod --json FILE
+    python benchmarks/train.py --device cuda --nodes 4 --rate 1gbit --model bert-base --hook onebit --json FILE
     python benchmarks/train.py --framework mxnet --nodes 4 --rate 1gbit --model resnet50 --codec onebit \\
         --peer dist-sync,dist-sync-2bit,horovod --json FILE
 
@@ -26,7 +27,7 @@ from benchmarks.harness import framework_environment, horovod_environment
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, run_job
 from benchmarks.harness.report import Row, parse_names, print_table, spread, write_json
-from benchmarks.training.job import APART, BATCH_SIZES, MODELS, PEERS, Job, Measured
+from benchmarks.training.job import APART, BATCH_SIZES, GPU_BATCH_SIZES, HOOK, MODELS, PEERS, Job, Measured
 
 _RANKS = {"torch": "rank.py", "mxnet": "mxnet_rank.py"}
 _PEERS = tuple(dict.fromkeys(peer for peers in PEERS.values() for peer in peers))
@@ -46,12 +47,18 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--framework", choices=PEERS, default="torch", help="(default: torch)")
     parser.add_argument("--model", choices=MODELS["torch"], default="resnet50", help="(default: resnet50)")
-    batches = ", ".join(f"{model} {batch}" for model, batch in BATCH_SIZES.items())
+    batches = ", ".join(f"{model} {size}, on a GPU {GPU_BATCH_SIZES[model]}" for model, size in BATCH_SIZES.items())
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu; on cuda ranks share a GPU)"
+    )
     parser.add_argument("--batch-size", type=int, help=f"batch size of each rank (default: {batches})")
     parser.add_argument(
         "--codec", type=parse_names, default=["onebit"], help="codecs of HiPress, separated by commas (default: onebit)"
     )
     parser.add_argument("--topology", default="ps", help="topology of HiPress (default: ps)")
+    parser.add_argument(
+        "--hook", type=parse_names, default=[], help="codecs of HiPress' hook for DDP, by commas (default: none)"
+    )
     parser.add_argument(
         "--peer",
         type=names_of("peer", _PEERS),
@@ -68,7 +75,8 @@ def arguments() -> argparse.ArgumentParser:
 
 def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     """Refuses options that contradict each other, and sets defaults."""
-    given.batch_size = BATCH_SIZES[given.model] if given.batch_size is None else given.batch_size
+    sizes = GPU_BATCH_SIZES if given.device == "cuda" else BATCH_SIZES
+    given.batch_size = sizes[given.model] if given.batch_size is None else given.batch_size
     counts = (given.world, given.batch_size, given.steps, 1 if given.nodes is None else given.nodes)
     if min(counts) < 1 or not 0 < given.timeout < 1e6:
         parser.error("--nodes, --world, --batch-size and --steps must be at least 1, --timeout more than 0")
@@ -79,6 +87,8 @@ def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
             parser.error(f"{peer} is no peer of --framework {given.framework}; its peers are {', '.join(peers)}")
     if given.model not in models:
         parser.error(f"--framework {given.framework} trains {', '.join(models)}, not {given.model}")
+    if given.framework != "torch" and (given.device != "cpu" or given.hook):
+        parser.error(f"--device cuda and --hook are for --framework torch, not {given.framework}")
     given.world = given.nodes or given.world
 
 
@@ -115,6 +125,7 @@ def row(measured: Measured, given: argparse.Namespace, first: float | None) -> R
     times = {**spread("time", measured.seconds), **spread("alone", measured.alone_seconds)}
     return {
         **_place(measured.system, given),
+        "device": measured.device,
         **times,
         "time_alone_ratio": measured.compute_ratio,
         "speedup_ratio": None if first is None else first / float(times["time_s"] or 0),
@@ -128,7 +139,7 @@ def unavailable_row(system: str, given: argparse.Namespace, reason: str) -> Row:
     """The row of a system that could not be measured, without figures."""
     figures = [f"{name}{ending}_s" for name in ("time", "alone") for ending in ("", "_min", "_max")]
     figures += ["time_alone_ratio", "speedup_ratio", "cpu_s", "bytes_sent"]
-    return {**_place(system, given), **dict.fromkeys(figures), "unavailable": reason}
+    return {**_place(system, given), "device": None, **dict.fromkeys(figures), "unavailable": reason}
 
 
 def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tuple[list[Measured], dict[str, str]]:
@@ -157,8 +168,13 @@ def main() -> int:
     check(parser, given)
     job = Job(
         model=given.model,
+        device=given.device,
         batch_size=given.batch_size,
-        systems=[*(f"hipress {codec} {given.topology}" for codec in given.codec), *given.peer],
+        systems=[
+            *(f"hipress {codec} {given.topology}" for codec in given.codec),
+            *(HOOK + codec for codec in given.hook),
+            *given.peer,
+        ],
         steps=given.steps,
         timeout=given.timeout,
         interface=INTERFACE if given.nodes else "",

@@ -17,17 +17,22 @@ MODELS = {"torch": ("resnet50", "bert-base"), "mxnet": ("resnet50",)}
 #: Default batch sizes of each rank, in images or texts: computing takes about as long as uncompressed synchronisation
 #: at 1 Gbit/s, with four ranks on two cores.
 BATCH_SIZES = {"resnet50": 3, "bert-base": 4}
+#: The same on a GPU, which four ranks share.
+GPU_BATCH_SIZES = {"resnet50": 32, "bert-base": 32}
+#: A system that averages by HiPress' hook for DDP has this prefix and a codec as its name.
+HOOK = "hook-"
 #: Peers with processes or an environment of their own. If one of them fails, the others are measured.
 APART = (*DIST_SYNC, "horovod")
 
 
 @dataclass(frozen=True)
 class Job:
-    """The settings, equal on all ranks. `interface`: the network device for Horovod; empty: the loopback. `gloo_port`:
-    the port of the rendezvous on this machine; 0: the environment has the address. `result`: the file of rank 0's
-    answer."""
+    """The settings, equal on all ranks. `device`: "cpu" or "cuda", where the model computes. `interface`: the network
+    device for Horovod; empty: the loopback. `gloo_port`: the port of the rendezvous on this machine; 0: the environment
+    has the address. `result`: the file of rank 0's answer."""
 
     model: str
+    device: str
     batch_size: int
     systems: list[str]
     steps: int
@@ -48,10 +53,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of a system: seconds of each step of the slowest rank, seconds of the steps that only compute and
-    alternate with them, and mean processor seconds of the ranks."""
+    """The figures of a system: "cpu" or the name of the GPU, seconds of each step of the slowest rank, seconds of the
+    steps that only compute and alternate with them, and mean processor seconds of the ranks."""
 
     system: str
+    device: str
     seconds: list[float]
     alone_seconds: list[float]
     cpu_seconds: list[float]

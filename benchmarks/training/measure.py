@@ -24,11 +24,13 @@ Step = Callable[[], None]
 @dataclass(frozen=True)
 class Trial:
     """The step of a system on a repeated batch, and the step that only computes. `parameters`: the system's trained
-    parameters. `cpu_seconds`, `bytes_sent`: functions that count them; None if there are none."""
+    parameters. `device`: what computes. `cpu_seconds`, `bytes_sent`: functions that count them; None if there are
+    none."""
 
     step: Step
     alone: Step
     parameters: Callable[[], Iterable[NDArray[Any]]]
+    device: str = "cpu"
     cpu_seconds: Callable[[], float] = time.process_time
     bytes_sent: Callable[[], int] | None = None
 
@@ -52,7 +54,7 @@ def measure(job: Job, system: str, trial: Trial, meeting: Meeting) -> Measured:
         return [max(times) for times in zip(*meeting.gather([seconds for seconds, _ in steps]), strict=True)]
 
     cpu = [statistics.mean(times) for times in zip(*meeting.gather([used for _, used in training]), strict=True)]
-    return Measured(system, slowest(training), slowest(computing), cpu, sent)
+    return Measured(system, trial.device, slowest(training), slowest(computing), cpu, sent)
 
 
 def _digest(arrays: Iterable[NDArray[Any]]) -> bytes:

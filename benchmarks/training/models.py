@@ -7,7 +7,7 @@ The models have as many parameters as in models/*.json; in BERT torch keeps quer
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -79,7 +79,7 @@ class Bert(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Maps [N, tokens] to [N, WIDTH]."""
-        places = torch.arange(tokens.shape[1])
+        places = torch.arange(tokens.shape[1], device=tokens.device)
         values = self.norm(self.words(tokens) + self.positions(places) + self.kinds(torch.zeros_like(tokens)))
         for layer in self.layers:
             values = layer(values)
@@ -93,6 +93,15 @@ class Workload:
     make: Callable[[], nn.Module]
     batch: Callable[[int], tuple[torch.Tensor, torch.Tensor]]
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+    def on(self, device: torch.device) -> Workload:
+        """The same with model and batches in the memory of `device`."""
+
+        def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+            inputs, targets = self.batch(size)
+            return inputs.to(device), targets.to(device)
+
+        return replace(self, make=lambda: self.make().to(device), batch=batch)
 
 
 def _images(count: int) -> tuple[torch.Tensor, torch.Tensor]:

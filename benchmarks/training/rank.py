@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # Python adds only the script's own folder to the path
@@ -28,15 +29,24 @@ def _bytes_sent() -> int:
     return runtime.counters()["bytes_sent"]
 
 
+def _complete(step: Callable[[torch.Tensor, torch.Tensor], None], inputs: torch.Tensor, targets: torch.Tensor) -> None:
+    """Takes a step and waits until the GPU has ended it."""
+    step(inputs, targets)
+    if inputs.is_cuda:
+        torch.cuda.synchronize()
+
+
 def _measured(job: Job, system: str, meeting: Meeting) -> Measured:
-    workload = WORKLOADS[job.model]
+    device = torch.device(job.device)
+    workload = WORKLOADS[job.model].on(device)
     torch.manual_seed(meeting.rank)
     inputs, targets = workload.batch(job.batch_size)
     alone, training = make("alone", workload), make(system, workload)
     trial = Trial(
-        step=lambda: training.step(inputs, targets),
-        alone=lambda: alone.step(inputs, targets),
-        parameters=lambda: (parameter.detach().numpy() for parameter in training.model.parameters()),
+        step=lambda: _complete(training.step, inputs, targets),
+        alone=lambda: _complete(alone.step, inputs, targets),
+        parameters=lambda: (parameter.detach().cpu().numpy() for parameter in training.model.parameters()),
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         bytes_sent=_bytes_sent if system.startswith("hipress") else None,
     )
     return measure(job, system, trial, meeting)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.training.job import HOOK
 from benchmarks.training.models import Workload
 
 #: Learning rate of plain SGD. The models need not learn anything here.
@@ -69,6 +70,15 @@ def ddp_fp16(workload: Workload) -> Training:
     return _training(model, _sgd(model), workload)
 
 
+def hooked(workload: Workload, codec: str) -> Training:
+    """DistributedDataParallel over Gloo with HiPress' hook."""
+    import hipress.torch.ddp
+
+    model = DistributedDataParallel(workload.make())
+    hipress.torch.ddp.compress(model, codec)
+    return _training(model, _sgd(model), workload)
+
+
 def horovod(workload: Workload) -> Training:
     """horovod.torch.DistributedOptimizer. Horovod must run."""
     import horovod.torch as hvd
@@ -87,10 +97,12 @@ PEERS: dict[str, Callable[[Workload], Training]] = {
 
 
 def make(system: str, workload: Workload) -> Training:
-    """The training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
+    """The training with a system: "alone", a peer's name, "hook-CODEC", or "hipress CODEC TOPOLOGY"."""
     if system == "alone":
         return alone(workload)
     if system in PEERS:
         return PEERS[system](workload)
+    if system.startswith(HOOK):
+        return hooked(workload, system.removeprefix(HOOK))
     _, codec, topology = system.split(" ")
     return ours(workload, codec, topology)

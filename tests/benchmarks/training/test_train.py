@@ -23,22 +23,27 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 @pytest.mark.slow
 def test_systems_take_steps(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    words = ("--world", "2", "--batch-size", "1", "--steps", "1", "--peer", "ddp", "--json", str(file))
+    words = ("--world", "2", "--batch-size", "1", "--steps", "1", "--hook", "onebit", "--peer", "ddp")
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "train.py"), *words], capture_output=True, text=True, timeout=280
+        [sys.executable, str(BENCHMARKS / "train.py"), *words, "--json", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    ours, ddp = json.loads(file.read_text())
-    assert (ours["system"], ddp["system"]) == ("hipress onebit ps", "ddp")
-    assert tuple(ours) == tuple(ddp)
-    for row in (ours, ddp):
+    ours, hook, ddp = json.loads(file.read_text())
+    assert (ours["system"], hook["system"], ddp["system"]) == ("hipress onebit ps", "hook-onebit", "ddp")
+    assert tuple(ours) == tuple(hook) == tuple(ddp)
+    for row in (ours, hook, ddp):
         assert (row["framework"], row["model"], row["ranks"], row["steps"]) == ("torch", "resnet50", 2, 1)
+        assert (row["device"], row["batch_size"]) == ("cpu", 1)
         assert row["time_s"] > 0
         assert row["alone_s"] > 0
         assert row["unavailable"] is None
     assert ddp["speedup_ratio"] == 1
     # The gradients have 102 MB; the codec sends a bit per element.
     assert 3e6 < ours["bytes_sent"] < 4e6
+    assert hook["bytes_sent"] is None
     assert ddp["bytes_sent"] is None
 
 
@@ -53,6 +58,7 @@ def test_systems_take_steps(tmp_path: Path) -> None:
         (("--framework", "mxnet", "--peer", "ddp"), "ddp is no peer of --framework mxnet"),
         (("--framework", "mxnet", "--model", "bert-base"), "--framework mxnet trains resnet50, not bert-base"),
         (("--framework", "tensorflow"), "invalid choice: 'tensorflow'"),
+        (("--framework", "mxnet", "--device", "cuda"), "--device cuda and --hook are for --framework torch, not mxnet"),
         (("--steps", "0"), "must be at least 1"),
     ],
 )
@@ -73,7 +79,7 @@ def test_peers_that_cannot_be_measured_are_named_and_the_others_are_measured(
         (system,) = train_job.Job.from_json(job).systems
         if system == "dist-sync-2bit":
             raise rank_jobs.RankFailed(7)
-        return json.dumps([vars(train_job.Measured(system, [2.0, 4.0], [1.0, 1.0], [0.5, 0.5], None))])
+        return json.dumps([vars(train_job.Measured(system, "cpu", [2.0, 4.0], [1.0, 1.0], [0.5, 0.5], None))])
 
     def no_horovod(framework: str) -> Path:
         raise horovod_environment.BuildFailed("no compiler")
@@ -125,7 +131,7 @@ class Alone:
     def barrier(self) -> None: ...
 
 
-JOB = train_job.Job("resnet50", 1, ["x"], 3, 1.0, "", 0, "")
+JOB = train_job.Job("resnet50", "cpu", 1, ["x"], 3, 1.0, "", 0, "")
 
 
 def test_steps_take_turns_with_computing_alone() -> None:
