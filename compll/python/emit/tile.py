@@ -48,6 +48,10 @@ class Tile(KernelScope):
     def unpacked(self, name: str) -> str:
         """The element of a packed field of the message."""
 
+    def loaded_state(self, name: str) -> str:
+        """The value of a state's element that the loop reads."""
+        return self.old_state(name, self.loaded(f"before_{self.names(name)}", "float", states_only=True))
+
     def expr(self, expr: ir.Expr) -> str:
         match expr:
             case ir.Select(condition=ir.ParamRef(name=name)):
@@ -78,7 +82,7 @@ class Tile(KernelScope):
     def source(self, name: str) -> str:
         self.sources.add(name)
         if name != ir.GRADIENT:
-            return self.old_state(name, self.loaded(f"before_{self.names(name)}", "float", states_only=True))
+            return self.loaded_state(name)
         if self.function.decoding:
             return "0.0f"
         self.prologue["scale"] = "const float scale = f->scale;"

@@ -215,23 +215,32 @@ struct Loop1 {
         } t;
         int32_t greatest = 0;
         int32_t bad = 0;
+        const auto elements = [&](auto multiply) {
 #pragma GCC ivdep
-        for (size_t i = 0; i < count; ++i) {
-          [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? before_velocity[i] : 0.0f;
-          [[maybe_unused]] const float x3 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
-          [[maybe_unused]] const float x4 = ((p_momentum * x2) + x1);
-          [[maybe_unused]] const float x5 = x4;
-          [[maybe_unused]] const float x6 = (x3 + x4);
-          [[maybe_unused]] const bool x7 =
-              static_cast<bool>((ops::absolute(x6) >= s_threshold) & (x6 != 0x0.0p+0f));
-          [[maybe_unused]] const int32_t x8 = x7 != 0 ? 1 : 0;
-          if (kStates) bad += ops::isFinite(x5) ? 0 : 1;
-          if (kStates) bad += ops::isFinite(x6) ? 0 : 1;
-          greatest = ops::greaterMagnitude(greatest, x1);
-          t.x8[i] = x8;
-          if (kStates) t.x5[i] = x5;
-          if (kStates) t.x6[i] = x6;
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 = kStates ? before_velocity[i] : 0.0f;
+            [[maybe_unused]] const float x3 =
+                kStates ? (multiply.value ? p_residual_factor * before_residual[i] : before_residual[i])
+                        : 0.0f;
+            [[maybe_unused]] const float x4 = ((p_momentum * x2) + x1);
+            [[maybe_unused]] const float x5 = x4;
+            [[maybe_unused]] const float x6 = (x3 + x4);
+            [[maybe_unused]] const bool x7 =
+                static_cast<bool>((ops::absolute(x6) >= s_threshold) & (x6 != 0x0.0p+0f));
+            [[maybe_unused]] const int32_t x8 = x7 != 0 ? 1 : 0;
+            if (kStates) bad += ops::isFinite(x5) ? 0 : 1;
+            if (kStates) bad += ops::isFinite(x6) ? 0 : 1;
+            greatest = ops::greaterMagnitude(greatest, x1);
+            t.x8[i] = x8;
+            if (kStates) t.x5[i] = x5;
+            if (kStates) t.x6[i] = x6;
+          }
+        };
+        if (!kStates || (p_residual_factor == 1.0f)) {
+          elements(std::false_type{});
+        } else {
+          elements(std::true_type{});
         }
         allBad += bad;
         allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;

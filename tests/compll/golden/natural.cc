@@ -77,23 +77,32 @@ struct Loop0 {
           alignas(64) uint8_t codes_x8[kTile + kApart];
         } t;
         int32_t greatest = 0;
+        const auto elements = [&](auto multiply) {
 #pragma GCC ivdep
-        for (size_t i = 0; i < count; ++i) {
-          [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 =
-              (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[i]), 0, 8388608) : 4194304);
-          [[maybe_unused]] const int32_t x5 =
-              ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::absolute(x3)), x4), 23), 254);
-          [[maybe_unused]] const float x6 = ops::floatOf(ops::shiftLeft(x5, 23));
-          [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
-          [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
-          [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
-          greatest = ops::greaterMagnitude(greatest, kStates ? x9 : x1);
-          if (kStates) t.x9[i] = x9;
-          t.codes_x7[i] = static_cast<uint8_t>(x7);
-          t.codes_x8[i] = static_cast<uint8_t>(x8);
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 =
+                kStates ? (multiply.value ? p_residual_factor * before_residual[i] : before_residual[i])
+                        : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const int32_t x4 =
+                (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[i]), 0, 8388608) : 4194304);
+            [[maybe_unused]] const int32_t x5 =
+                ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::absolute(x3)), x4), 23), 254);
+            [[maybe_unused]] const float x6 = ops::floatOf(ops::shiftLeft(x5, 23));
+            [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
+            [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
+            [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
+            greatest = ops::greaterMagnitude(greatest, kStates ? x9 : x1);
+            if (kStates) t.x9[i] = x9;
+            t.codes_x7[i] = static_cast<uint8_t>(x7);
+            t.codes_x8[i] = static_cast<uint8_t>(x8);
+          }
+        };
+        if (!kStates || (p_residual_factor == 1.0f)) {
+          elements(std::false_type{});
+        } else {
+          elements(std::true_type{});
         }
         allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         if (kStates) storeTile<level>(f->after_residual + tile, t.x9, count, f->stream);

@@ -65,19 +65,28 @@ struct Loop0 {
           alignas(64) uint8_t codes_x6[kTile + kApart];
         } t;
         int32_t greatest = 0;
+        const auto elements = [&](auto multiply) {
 #pragma GCC ivdep
-        for (size_t i = 0; i < count; ++i) {
-          [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 =
-              ops::addInt(((x3 > (-p_threshold)) ? 1 : 0), ((x3 >= p_threshold) ? 1 : 0));
-          [[maybe_unused]] const float x5 = ((x3 >= p_threshold) ? (x3 - p_threshold) : x3);
-          [[maybe_unused]] const int32_t x6 = ops::toUint(x4, 2u);
-          [[maybe_unused]] const float x7 = ((x3 > (-p_threshold)) ? x5 : (x3 + p_threshold));
-          greatest = ops::greaterMagnitude(greatest, kStates ? x7 : x1);
-          if (kStates) t.x7[i] = x7;
-          t.codes_x6[i] = static_cast<uint8_t>(x6);
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 =
+                kStates ? (multiply.value ? p_residual_factor * before_residual[i] : before_residual[i])
+                        : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const int32_t x4 =
+                ops::addInt(((x3 > (-p_threshold)) ? 1 : 0), ((x3 >= p_threshold) ? 1 : 0));
+            [[maybe_unused]] const float x5 = ((x3 >= p_threshold) ? (x3 - p_threshold) : x3);
+            [[maybe_unused]] const int32_t x6 = ops::toUint(x4, 2u);
+            [[maybe_unused]] const float x7 = ((x3 > (-p_threshold)) ? x5 : (x3 + p_threshold));
+            greatest = ops::greaterMagnitude(greatest, kStates ? x7 : x1);
+            if (kStates) t.x7[i] = x7;
+            t.codes_x6[i] = static_cast<uint8_t>(x6);
+          }
+        };
+        if (!kStates || (p_residual_factor == 1.0f)) {
+          elements(std::false_type{});
+        } else {
+          elements(std::true_type{});
         }
         allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);

@@ -121,17 +121,26 @@ struct Loop0 {
         } t;
         int32_t greatest = 0;
         int32_t bad = 0;
+        const auto elements = [&](auto multiply) {
 #pragma GCC ivdep
-        for (size_t i = 0; i < count; ++i) {
-          [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const bool x4 = (ops::absolute(x3) >= p_threshold);
-          [[maybe_unused]] const int32_t x5 = x4 != 0 ? 1 : 0;
-          if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
-          greatest = ops::greaterMagnitude(greatest, x1);
-          t.x5[i] = x5;
-          if (kStates) t.x3[i] = x3;
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 =
+                kStates ? (multiply.value ? p_residual_factor * before_residual[i] : before_residual[i])
+                        : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const bool x4 = (ops::absolute(x3) >= p_threshold);
+            [[maybe_unused]] const int32_t x5 = x4 != 0 ? 1 : 0;
+            if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
+            greatest = ops::greaterMagnitude(greatest, x1);
+            t.x5[i] = x5;
+            if (kStates) t.x3[i] = x3;
+          }
+        };
+        if (!kStates || (p_residual_factor == 1.0f)) {
+          elements(std::false_type{});
+        } else {
+          elements(std::true_type{});
         }
         allBad += bad;
         allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;

@@ -22,6 +22,7 @@ class CpuTile(Tile):
         super().__init__(function, prologue, loop.length)
         self.loop = loop
         self.block_scope: BlockScope | None = None
+        self.factors: set[str] = set()  # the parameters that multiply states which the loop reads
         self.together: dict[str, str] = {}  # statements that a loop runs once for several blocks
         self._look_ups: list[LookUp] = []
         self._large_table = False
@@ -73,6 +74,15 @@ class CpuTile(Tile):
             pointer = f"kStates ? {pointer} : nullptr"
         self.before[member] = f"const {type_}* const {member} = {pointer};"
         return f"{member}[i]"
+
+    def loaded_state(self, name: str) -> str:
+        """Where the type `multiply` is std::false_type, all factors are 1. Loops over blocks gain nothing from it."""
+        if name not in self.function.factors or self.loop.block is not None:
+            return super().loaded_state(name)
+        element = self.loaded(f"before_{self.names(name)}", "float", states_only=True)
+        factor = self.param(self.function.factors[name])
+        self.factors.add(factor)
+        return f"kStates ? (multiply.value ? {factor} * {element} : {element}) : 0.0f"
 
     def stored(self, name: str) -> str:
         if name not in self.function.of_one_block:
