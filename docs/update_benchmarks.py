@@ -293,14 +293,29 @@ def page(load: Load, folder: Path) -> str:
 
 
 def codecs_block(load: Load) -> str:
-    """The table of codecs over several links, and a sentence about ranks that share memory."""
+    """The table of codecs over several links, and sentences about ranks that share memory and about a GPU."""
     block = codecs_table({rate: load(f"planning-4-{rate}-resnet50") for rate in PLANNED_RATES})
     rows = {row["system"]: row for row in load("sync-loopback-4x100M") or []}
     found = [rows[f"hipress {codec}"] for codec in ("none", "fp16", "onebit") if f"hipress {codec}" in rows]
-    if not found:
-        return block
     shown = ", ".join(f"`{row['codec']}` {tables.seconds(row['time_s'])}" for row in found)
-    return f"{block}\nFour ranks of one host, which exchange 100 MB through memory: {shown}.\n"
+    memory = f"Four ranks of one host, which exchange 100 MB through memory: {shown}.\n" if found else ""
+    sentences = memory + _gpu_steps(load)
+    return f"{block}\n{sentences}" if sentences else block
+
+
+def _gpu_steps(load: Load) -> str:
+    """A sentence about BERT-base with HiPress' hook on a GPU; empty if it was not measured."""
+    steps = []
+    for rate in GPU_RATES:
+        result = load(f"train-gpu-4-{rate}-bert-base")
+        ddp, hook = tables.time_of(result, "ddp"), tables.time_of(result, "hook-onebit")
+        if ddp is not None and hook is not None:
+            shown = f"{tables.seconds(ddp)} and {tables.seconds(hook)} ({ddp / hook:.1f} ×)"
+            steps.append(f"{shown} over {rate.removesuffix('gbit')} Gbit/s")
+    if not steps:
+        return ""
+    what = "On a GPU that four ranks share, a step of BERT-base with DDP, without and with HiPress' hook and `onebit`"
+    return f"{what}: {', '.join(steps)}.\n"
 
 
 def peers_block(load: Load) -> str:
