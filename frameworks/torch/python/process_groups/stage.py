@@ -19,6 +19,8 @@ Batch = TypeVar("Batch")
 
 #: An ending process waits this long for the threads. A thread may wait for a lost rank until the group's timeout.
 _SECONDS_AT_EXIT = 2.0
+#: And this long for the threads of Gloo, which need a moment of a core.
+_SECONDS_FOR_GLOO = 0.05
 _running: weakref.WeakKeyDictionary[threading.Thread, queue.SimpleQueue[Any]] = weakref.WeakKeyDictionary()
 
 
@@ -30,6 +32,8 @@ class Stage(Generic[Batch]):
         self._thread = threading.Thread(target=_run, args=(self._batches, work), name=name, daemon=True)
         self._thread.start()
         _running[self._thread] = self._batches
+        atexit.unregister(_end_all)  # it runs once, and only in processes that had stages
+        atexit.register(_end_all)
         # The thread holds the queue only, so that a forgotten stage ends.
         weakref.finalize(self, self._batches.put, None)
 
@@ -46,7 +50,6 @@ def _run(batches: queue.SimpleQueue[Batch | None], work: Callable[[Batch], None]
 
 # A daemon thread that deletes a torch Work while the interpreter ends would abort the process: its destructor takes
 # Python's lock, and Python ends such a thread there.
-@atexit.register
 def _end_all() -> None:
     end = time.monotonic() + _SECONDS_AT_EXIT
     running = list(_running.items())
@@ -54,3 +57,6 @@ def _end_all() -> None:
         batches.put(None)
     for thread, _ in running:
         thread.join(max(0.0, end - time.monotonic()))
+    # A thread of Gloo wakes whoever waits for a Work, and drops its own reference to the Work later. The last reference
+    # needs Python's lock, also in that thread (torch 2.13, with and without HiPress). Nothing tells when it is dropped.
+    time.sleep(_SECONDS_FOR_GLOO)
