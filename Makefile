@@ -136,12 +136,7 @@ test-gpu: install $(VENV)/development
 	$(if $(TENSORFLOW_PYTHON),HIPRESS_REQUIRE_GPU=1 $(TENSORFLOW_PYTHON) -m pytest tests/tensorflow/gpu/test_gpu_tensors.py)
 
 bench-gpu: install $(VENV)/development
-	$(BIN)/python -m benchmarks.codec_gpu --json benchmarks/results/codec_gpu.json
-	for model in resnet50 bert-base; do for rate in 1gbit 10gbit; do \
-	  $(BIN)/python benchmarks/train.py --device cuda --nodes 4 --rate $$rate --model $$model --steps 7 \
-	    --codec onebit --hook onebit,int4 --peer ddp,ddp-fp16 \
-	    --json benchmarks/results/train-gpu-4-$$rate-$$model.json || exit 1; \
-	done; done
+	$(BIN)/python benchmarks/regenerate.py --gpu
 
 # The core's stress test under the address and undefined-behaviour sanitizers, then under the thread sanitizer.
 # UCX must not hook memory functions here: it does so within the sanitizers' own, in threads that have ended for them.

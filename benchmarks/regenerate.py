@@ -4,9 +4,10 @@
     python benchmarks/regenerate.py [NAME...]      only results and plots whose file names contain one of these
     python benchmarks/regenerate.py --minutes 60   the most important results first; starts nothing after an hour
     python benchmarks/regenerate.py --draw         measures nothing; writes plots and pages of the existing results
+    python benchmarks/regenerate.py --gpu          the results of a GPU instead; `make bench-gpu` runs it
 
-A new benchmark adds its command lines to `RESULTS`, and its plots to `PLOTS`. On a machine that cannot have emulated
-clusters, the program skips the benchmarks that need one, and prints a message.
+A new benchmark adds its command lines to `RESULTS` or `GPU_RESULTS`, and its plots to `PLOTS`. On a machine that cannot
+have emulated clusters, the program skips the benchmarks that need one, and prints a message.
 """
 
 from __future__ import annotations
@@ -203,6 +204,20 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "planning-speed": ("planning_speed.py",),
 }
 
+#: Models and rates of trainings on a GPU.
+GPU_TRAINED = tuple((rate, model) for model in ("resnet50", "bert-base") for rate in ("1gbit", "10gbit"))
+#: The same for the benchmarks that need a GPU.
+GPU_RESULTS: dict[str, tuple[str, ...]] = {
+    "codec_gpu": ("codec_gpu.py",),
+    **{
+        f"train-gpu-4-{rate}-{model}": (
+            *("train.py", "--device", "cuda", "--nodes", "4", "--rate", rate, "--model", model, "--steps", "7"),
+            *("--codec", "onebit", "--peer", "ddp,ddp-fp16,hook-onebit,hook-int4"),
+        )
+        for rate, model in GPU_TRAINED
+    },
+}
+
 #: The script that draws a plot and the results in it, by file name without suffix.
 PLOTS: dict[str, tuple[str, tuple[str, ...]]] = {
     **{
@@ -218,8 +233,7 @@ PLOTS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def _measure(name: str) -> bool:
-    script, *arguments = RESULTS[name]
+def _measure(name: str, script: str, *arguments: str) -> bool:
     # The load shows whether other work disturbed the measurement.
     print(f"\n{name} (load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores)", flush=True)
     command = [sys.executable, str(HERE / script), *arguments, "--json", str(RESULTS_FOLDER / f"{name}.json")]
@@ -260,17 +274,19 @@ def main() -> int:
     parser.add_argument(
         "--draw", action="store_true", help="measure nothing; write plots and pages of the existing results"
     )
+    parser.add_argument("--gpu", action="store_true", help="measure what needs a GPU, and nothing else")
     given = parser.parse_args()
     parts = given.names or [""]
-    results = [] if given.draw else [name for name in RESULTS if any(part in name for part in parts)]
+    known, drawn = (GPU_RESULTS, {}) if given.gpu else (RESULTS, PLOTS)
+    results = [] if given.draw else [name for name in known if any(part in name for part in parts)]
     # A plot is drawn again if one of its results is new.
     plots = [
         name
-        for name in PLOTS
+        for name in drawn
         if any(part in name for part in parts) or any(result in results for result in PLOTS[name][1])
     ]
     if not results and not plots:
-        print(f"nothing is called {' or '.join(parts)}; there are {', '.join([*RESULTS, *PLOTS])}", file=sys.stderr)
+        print(f"nothing is called {' or '.join(parts)}; there are {', '.join([*known, *drawn])}", file=sys.stderr)
         return 2
     start = time.monotonic()
     failed = []
@@ -278,7 +294,7 @@ def main() -> int:
         if time.monotonic() - start > 60 * given.minutes:
             print(f"the time is over: {', '.join(results[index:])} left out", file=sys.stderr, flush=True)
             break
-        if not _measure(name):
+        if not _measure(name, *known[name]):
             failed.append(name)
     failed += [name for name in plots if not _draw(name)]
     _update_pages()

@@ -152,7 +152,7 @@ def train_table(results: Mapping[str, Result]) -> str:
 
 
 def gpu_train_table(results: Mapping[str, Result]) -> str:
-    """The same for models that compute on a GPU."""
+    """The same for trainings on a GPU; a sentence before the table names the GPU."""
     rows = [row for result in results.values() for row in result or []]
     if not rows:
         return NOT_MEASURED.capitalize() + ".\n"

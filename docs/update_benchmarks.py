@@ -25,7 +25,17 @@ from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E4
 from planning_table import codecs_table, decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
 from benchmarks.models import MODELS  # noqa: E402
-from benchmarks.regenerate import ADAM_OWN, ADAM_SEEDS, PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
+from benchmarks.regenerate import (  # noqa: E402
+    ADAM_OWN,
+    ADAM_SEEDS,
+    GPU_TRAINED,
+    PLANNED_MODELS,
+    PLANNED_RATES,
+    PLOTS,
+    RATES,
+    RESULTS,
+    TRAINED,
+)
 from benchmarks.regenerate import CHECKPOINTS as RESUMED  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
@@ -33,7 +43,6 @@ GUIDE = ROOT / "docs" / "guide" / "planning.md"
 STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
-GPU_MODELS, GPU_RATES = ("resnet50", "bert-base"), ("1gbit", "10gbit")
 SELDOM = "diloco-4-100mbit"
 LINKED = "planning-linked-4-1gbit-resnet50"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
@@ -270,7 +279,7 @@ def page(load: Load, folder: Path) -> str:
     trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
     parts += [_plot("ablation", folder), "## Training steps\n", _TRAINING]
     parts += [tables.train_table(trained), _sources(folder, *(name for name in RESULTS if name.startswith("train-")))]
-    on_gpu = {f"train-gpu-4-{rate}-{model}": f"{model}, {rate}" for model in GPU_MODELS for rate in GPU_RATES}
+    on_gpu = {f"train-gpu-4-{rate}-{model}": f"{model}, {rate}" for rate, model in GPU_TRAINED}
     parts += ["## Training steps on a GPU\n", _GPU_TRAINING]
     parts += [tables.gpu_train_table({shown: load(name) for name, shown in on_gpu.items()}), _sources(folder, *on_gpu)]
     parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
@@ -304,18 +313,16 @@ def codecs_block(load: Load) -> str:
 
 
 def _gpu_steps(load: Load) -> str:
-    """A sentence about BERT-base with HiPress' hook on a GPU; empty if it was not measured."""
+    """Sentences about BERT-base with HiPress' hook on a GPU; empty if it was not measured."""
     steps = []
-    for rate in GPU_RATES:
-        result = load(f"train-gpu-4-{rate}-bert-base")
+    for rate, model in GPU_TRAINED:
+        result = load(f"train-gpu-4-{rate}-{model}")
         ddp, hook = tables.time_of(result, "ddp"), tables.time_of(result, "hook-onebit")
-        if ddp is not None and hook is not None:
-            shown = f"{tables.seconds(ddp)} and {tables.seconds(hook)} ({ddp / hook:.1f} ×)"
-            steps.append(f"{shown} over {rate.removesuffix('gbit')} Gbit/s")
-    if not steps:
-        return ""
-    what = "On a GPU that four ranks share, a step of BERT-base with DDP, without and with HiPress' hook and `onebit`"
-    return f"{what}: {', '.join(steps)}.\n"
+        if model == "bert-base" and ddp is not None and hook is not None:
+            ours = f"{tables.seconds(hook)} ({ddp / hook:.1f} ×) with HiPress' hook and `onebit`"
+            place = f"Over {rate.removesuffix('gbit')} Gbit/s"
+            steps.append(f"{place} a step takes {tables.seconds(ddp)} with DDP and {ours}.")
+    return " ".join(["Four ranks train BERT-base on a GPU that they share.", *steps]) + "\n" if steps else ""
 
 
 def peers_block(load: Load) -> str:

@@ -3,7 +3,7 @@
 
     python benchmarks/train.py --nodes 4 --rate 1gbit --model resnet50 --codec none,onebit \\
         --topology ps --peer ddp,ddp-fp16,horovod --json FILE
-    python benchmarks/train.py --device cuda --nodes 4 --rate 1gbit --model bert-base --hook onebit --json FILE
+    python benchmarks/train.py --device cuda --nodes 4 --rate 1gbit --model bert-base --peer ddp,hook-onebit --json FILE
     python benchmarks/train.py --framework mxnet --nodes 4 --rate 1gbit --model resnet50 --codec onebit \\
         --peer dist-sync,dist-sync-2bit,horovod --json FILE
 
@@ -27,7 +27,7 @@ from benchmarks.harness import framework_environment, horovod_environment
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, run_job
 from benchmarks.harness.report import Row, parse_names, print_table, spread, write_json
-from benchmarks.training.job import APART, BATCH_SIZES, GPU_BATCH_SIZES, HOOK, MODELS, PEERS, Job, Measured
+from benchmarks.training.job import APART, BATCH_SIZES, GPU_BATCH_SIZES, MODELS, PEERS, Job, Measured
 
 _RANKS = {"torch": "rank.py", "mxnet": "mxnet_rank.py"}
 _PEERS = tuple(dict.fromkeys(peer for peers in PEERS.values() for peer in peers))
@@ -57,9 +57,6 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--topology", default="ps", help="topology of HiPress (default: ps)")
     parser.add_argument(
-        "--hook", type=parse_names, default=[], help="codecs of HiPress' hook for DDP, by commas (default: none)"
-    )
-    parser.add_argument(
         "--peer",
         type=names_of("peer", _PEERS),
         help="by commas (default: the first); "
@@ -87,8 +84,8 @@ def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
             parser.error(f"{peer} is no peer of --framework {given.framework}; its peers are {', '.join(peers)}")
     if given.model not in models:
         parser.error(f"--framework {given.framework} trains {', '.join(models)}, not {given.model}")
-    if given.framework != "torch" and (given.device != "cpu" or given.hook):
-        parser.error(f"--device cuda and --hook are for --framework torch, not {given.framework}")
+    if given.framework != "torch" and given.device != "cpu":
+        parser.error(f"--device cuda is for --framework torch, not {given.framework}")
     given.world = given.nodes or given.world
 
 
@@ -170,11 +167,7 @@ def main() -> int:
         model=given.model,
         device=given.device,
         batch_size=given.batch_size,
-        systems=[
-            *(f"hipress {codec} {given.topology}" for codec in given.codec),
-            *(HOOK + codec for codec in given.hook),
-            *given.peer,
-        ],
+        systems=[*(f"hipress {codec} {given.topology}" for codec in given.codec), *given.peer],
         steps=given.steps,
         timeout=given.timeout,
         interface=INTERFACE if given.nodes else "",

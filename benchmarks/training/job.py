@@ -12,15 +12,13 @@ from dataclasses import dataclass
 DIST_SYNC = ("dist-sync", "dist-sync-2bit")
 #: The peers by framework. They are listed here, so that the command line needs no framework. powerSGD_hook is missing:
 #: over Gloo it starts the operations of several buckets in an order that differs between ranks, and the process ends.
-PEERS = {"torch": ("ddp", "ddp-fp16", "horovod"), "mxnet": (*DIST_SYNC, "horovod")}
+PEERS = {"torch": ("ddp", "ddp-fp16", "hook-onebit", "hook-int4", "horovod"), "mxnet": (*DIST_SYNC, "horovod")}
 MODELS = {"torch": ("resnet50", "bert-base"), "mxnet": ("resnet50",)}
 #: Default batch sizes of each rank, in images or texts: computing takes about as long as uncompressed synchronisation
 #: at 1 Gbit/s, with four ranks on two cores.
 BATCH_SIZES = {"resnet50": 3, "bert-base": 4}
 #: The same on a GPU, which four ranks share.
 GPU_BATCH_SIZES = {"resnet50": 32, "bert-base": 32}
-#: A system that averages by HiPress' hook for DDP has this prefix and a codec as its name.
-HOOK = "hook-"
 #: Peers with processes or an environment of their own. If one of them fails, the others are measured.
 APART = (*DIST_SYNC, "horovod")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.training.job import HOOK
 from benchmarks.training.models import Workload
 
 #: Learning rate of plain SGD. The models need not learn anything here.
@@ -92,17 +92,17 @@ def horovod(workload: Workload) -> Training:
 PEERS: dict[str, Callable[[Workload], Training]] = {
     "ddp": ddp,
     "ddp-fp16": ddp_fp16,
+    "hook-onebit": partial(hooked, codec="onebit"),
+    "hook-int4": partial(hooked, codec="int4"),
     "horovod": horovod,
 }
 
 
 def make(system: str, workload: Workload) -> Training:
-    """The training with a system: "alone", a peer's name, "hook-CODEC", or "hipress CODEC TOPOLOGY"."""
+    """The training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
     if system == "alone":
         return alone(workload)
     if system in PEERS:
         return PEERS[system](workload)
-    if system.startswith(HOOK):
-        return hooked(workload, system.removeprefix(HOOK))
     _, codec, topology = system.split(" ")
     return ours(workload, codec, topology)

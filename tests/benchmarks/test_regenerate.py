@@ -43,9 +43,9 @@ COMMANDS: dict[str, Any] = {
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-@pytest.mark.parametrize("name", regenerate.RESULTS)
+@pytest.mark.parametrize("name", [*regenerate.RESULTS, *regenerate.GPU_RESULTS])
 def test_every_command_line_is_right(name: str) -> None:
-    script, *words = regenerate.RESULTS[name]
+    script, *words = {**regenerate.RESULTS, **regenerate.GPU_RESULTS}[name]
     assert (BENCHMARKS / script).exists()
     if script == "sync.py":
         parser = sync_arguments.arguments("")

@@ -23,7 +23,7 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 @pytest.mark.slow
 def test_systems_take_steps(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    words = ("--world", "2", "--batch-size", "1", "--steps", "1", "--hook", "onebit", "--peer", "ddp")
+    words = ("--world", "2", "--batch-size", "1", "--steps", "1", "--peer", "ddp,hook-onebit")
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "train.py"), *words, "--json", str(file)],
         capture_output=True,
@@ -31,7 +31,7 @@ def test_systems_take_steps(tmp_path: Path) -> None:
         timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    ours, hook, ddp = json.loads(file.read_text())
+    ours, ddp, hook = json.loads(file.read_text())
     assert (ours["system"], hook["system"], ddp["system"]) == ("hipress onebit ps", "hook-onebit", "ddp")
     assert tuple(ours) == tuple(hook) == tuple(ddp)
     for row in (ours, hook, ddp):
@@ -52,13 +52,16 @@ def test_systems_take_steps(tmp_path: Path) -> None:
     [
         (
             ("--peer", "nccl"),
-            "peer 'nccl' does not exist; the peers are ddp, ddp-fp16, horovod, dist-sync, dist-sync-2bit",
+            "peer 'nccl' does not exist; the peers are ddp, ddp-fp16, hook-onebit, hook-int4, horovod, dist-sync",
         ),
-        (("--peer", "dist-sync"), "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, horovod"),
+        (
+            ("--peer", "dist-sync"),
+            "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, hook-onebit, hook-int4, horovod",
+        ),
         (("--framework", "mxnet", "--peer", "ddp"), "ddp is no peer of --framework mxnet"),
         (("--framework", "mxnet", "--model", "bert-base"), "--framework mxnet trains resnet50, not bert-base"),
         (("--framework", "tensorflow"), "invalid choice: 'tensorflow'"),
-        (("--framework", "mxnet", "--device", "cuda"), "--device cuda and --hook are for --framework torch, not mxnet"),
+        (("--framework", "mxnet", "--device", "cuda"), "--device cuda is for --framework torch, not mxnet"),
         (("--steps", "0"), "must be at least 1"),
     ],
 )
