@@ -19,6 +19,10 @@ from pathlib import Path
 
 from hipress import runtime
 
+#: torchrun's variables, which `hipress run` sets, and one variable of UCX.
+_TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+_TORCH += ("UCX_LOG_LEVEL", "LATER")
+
 
 def main(directory: str, ending: str, disguise: str = "") -> None:
     """Meets the other ranks twice, tells them its rank, and ends."""
@@ -33,7 +37,13 @@ def main(directory: str, ending: str, disguise: str = "") -> None:
         meetings.append([int(told) for told in engine.allgather("told", b"%d" % runtime.rank())])
     rank = runtime.rank()
     place = [rank, runtime.size(), runtime.local_rank(), runtime.local_size(), runtime.cross_rank()]
-    found = {"source": runtime.current().place.source, "place": place, "meetings": meetings}
+    torch = [os.environ.get(name) for name in _TORCH]
+    found: dict[str, object] = {
+        "torch": torch,
+        "source": runtime.current().place.source,
+        "place": place,
+        "meetings": meetings,
+    }
     Path(directory, f"{rank}.json").write_text(json.dumps(found))
     if ending == "kill":
         engine.allgather("all have written", b"")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hipress.errors import InvalidArgument
+from hipress.launch import handover
 from hipress.launch.handover import HandoverOptions, hand_over
 from tests.launch.conftest import HIPRESS, clean_environment
 from tests.launch.launchers import HOROVODRUN, LAUNCHERS
@@ -18,6 +19,8 @@ from tests.launch.test_launchers import assert_gone, assert_met, found, read_pid
 
 _PROGRAM = (sys.executable, str(Path(__file__).with_name("launched_rank.py")))
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+#: A script of a user may call `hipress run -H` in a rank of another job.
+_ANOTHER_RANK = {"HIPRESS_RANK": "5", "RANK": "5", "WORLD_SIZE": "7", "MASTER_ADDR": "elsewhere", "MASTER_PORT": "1"}
 #: The first test makes a launcher's environment, and may compile Horovod.
 pytestmark = pytest.mark.timeout(900)
 
@@ -40,20 +43,28 @@ def command(hosts: str = "a:2,b:2", **options: object) -> list[str]:
     return hand_over(HandoverOptions(("python", "train.py"), hosts, **options))  # type: ignore[arg-type]
 
 
-def test_what_each_launcher_is_told(only: Path) -> None:
+def test_what_each_launcher_is_told(only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(only, "srun", "#!/bin/sh\n")
-    shape = ["--nodelist=a,b", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2"]
-    assert command() == [f"{only}/srun", *shape, "python", "train.py"]
+    shape = ["--export=ALL", "--nodelist=a,b", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2"]
+    program = [sys.executable, str(Path(handover.__file__).with_name("placed.py")), "python", "train.py"]
+    assert command() == [f"{only}/srun", *shape, *program]
     stand_in(only, "mpirun", "#!/bin/sh\necho HYDRA build details:\n")
-    variables = ["env", "LEVEL=a,b"]
-    hydra = ["-np", "4", "-hosts", "a:2,b:2"]
-    assert command(env={"LEVEL": "a,b"}) == [f"{only}/mpirun", *hydra, *variables, "python", "train.py"]
+    variables = ["env", "LEVEL=a,b", "MASTER_PORT=7", "MASTER_ADDR=a"]
+    hydra = ["-np", "4", "-hosts", "a:2,b:2", "-genvall"]
+    assert command(env={"LEVEL": "a,b", "MASTER_PORT": "7"}) == [f"{only}/mpirun", *hydra, *variables, *program]
     stand_in(only, "mpirun", "#!/bin/sh\necho 'mpirun (Open MPI) 5.0.11'\n")
+    handed_on = {"UCX_NET_DEVICES": "eth1", "NCCL_DEBUG": "INFO", "RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY": "1"}
+    handed_on |= {"LD_LIBRARY_PATH": "/x", "CUDA_VISIBLE_DEVICES": "1", "GLOO_SOCKET_IFNAME": "eth1"}
+    for name, value in handed_on.items():
+        monkeypatch.setenv(name, value)
     open_mpi = command(size=3)
+    given = [open_mpi[place + 1] for place, word in enumerate(open_mpi) if word == "-x"]
+    assert set(handed_on) <= set(given)
+    assert "HOME" not in given
     assert open_mpi[:7] == [f"{only}/mpirun", "-np", "3", "--host", "a:2,b:2", "--bind-to", "none"]
-    assert open_mpi[open_mpi.index("PATH") - 1 : open_mpi.index("PATH") + 1] == ["-x", "PATH"]
+    assert "PATH" in given
     stand_in(only, "horovodrun", "#!/bin/sh\n")
-    assert command(hosts="a,b:2") == [f"{only}/horovodrun", "-np", "3", "-H", "a:1,b:2", "python", "train.py"]
+    assert command(hosts="a,b:2") == [f"{only}/horovodrun", "-np", "3", "-H", "a:1,b:2", *program]
     assert command(launcher="srun")[0] == f"{only}/srun"
 
 
@@ -102,8 +113,8 @@ def run(name: str, directory: Path, ending: str) -> subprocess.CompletedProcess[
         folder = directory
     path = os.pathsep.join([str(folder), os.environ["PATH"]])
     return subprocess.run(
-        [*HIPRESS, "run", "-H", "localhost:2", *_PROGRAM, str(directory), ending],
-        env=clean_environment() | _AS_ROOT | {"PATH": path},
+        [*HIPRESS, "run", "-H", "localhost:2", "--env", "LATER=a,b", *_PROGRAM, str(directory), ending],
+        env=clean_environment() | _AS_ROOT | _ANOTHER_RANK | {"PATH": path, "UCX_LOG_LEVEL": "fatal"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -115,6 +126,11 @@ def run(name: str, directory: Path, ending: str) -> subprocess.CompletedProcess[
 def test_a_job_on_a_named_host(name: str, tmp_path: Path) -> None:
     done = run(name, tmp_path, "end")
     assert done.returncode == 0, done.stdout + done.stderr
+    for rank, one in enumerate(found(tmp_path)):
+        *place, address, port, ucx, later = one["torch"]
+        assert place == [str(rank), "2", str(rank), "2", "0"]
+        assert (address, ucx, later) == ("127.0.0.1", "fatal", "a,b")
+        assert port == found(tmp_path)[0]["torch"][6]
     assert_met(tmp_path, LAUNCHERS[name].source)
 
 

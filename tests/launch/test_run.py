@@ -124,6 +124,45 @@ def test_environment(run: Run) -> None:
     assert len(token) >= 32
 
 
+_TORCH = "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"
+
+
+def test_the_variables_of_torchrun_are_set(run: Run) -> None:
+    code, out, _ = run("-np", "2", "sh", "-c", f"echo {_TORCH}")
+    assert code == 0
+    first, second = sorted(out.decode().splitlines())
+    place, _, port = first.rpartition(" ")
+    assert (place, second) == ("[0] 0 2 0 2 0 127.0.0.1", f"[1] 1 2 1 2 0 127.0.0.1 {port}")
+
+
+def test_torchs_variables_that_a_user_sets_are_kept(run: Run) -> None:
+    chosen = {"MASTER_ADDR": "here", "MASTER_PORT": "12345"}
+    assert run("-np", "1", "sh", "-c", f"echo {_TORCH}", env=chosen)[1] == b"[0] 0 1 0 1 0 here 12345\n"
+    given = [word for name, value in chosen.items() for word in ("--env", f"{name}={value}")]
+    given += ["--env", "LOCAL_RANK=0"]
+    # Within a rank of another job the variables are of that job.
+    outer = {"RANK": "7", "WORLD_SIZE": "8", "MASTER_ADDR": "there", "MASTER_PORT": "1"}
+    expected = [b"[%d] %d 2 0 2 0 here 12345" % (rank, rank) for rank in range(2)]
+    assert sorted(run("-np", "2", *given, "sh", "-c", f"echo {_TORCH}", env=outer)[1].splitlines()) == expected
+    assert b"there" not in run("-np", "1", "sh", "-c", f"echo {_TORCH}", env=outer)[1]
+    assert run("-np", "1", "true", env={"MASTER_PORT": "many"})[0] == 2
+
+
+def test_a_variable_is_handed_on_by_its_name(run: Run) -> None:
+    assert run("-np", "1", "--env", "MINE", "sh", "-c", "echo $MINE", env={"MINE": "a b"})[1] == b"[0] a b\n"
+
+
+def test_a_script_of_torch_distributed_starts(run: Run) -> None:
+    pytest.importorskip("torch.distributed")
+    script = (
+        "import torch, torch.distributed as dist; dist.init_process_group('gloo'); "
+        "told = torch.tensor([1.0 + dist.get_rank()]); dist.all_reduce(told); print(told.item()); "
+        "dist.destroy_process_group()"
+    )
+    code, out, err = run("-np", "2", sys.executable, "-c", script)
+    assert (code, sorted(out.splitlines())) == (0, [b"[0] 3.0", b"[1] 3.0"]), err
+
+
 def test_threads_asked_for_are_kept(run: Run) -> None:
     assert run("-np", "2", "sh", "-c", "echo $OMP_NUM_THREADS", env={"OMP_NUM_THREADS": "7"})[1].count(b" 7\n") == 2
 

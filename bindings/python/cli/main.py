@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -61,7 +62,9 @@ def run(
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="K=V", help="Set a variable for all ranks. May be repeated."),
+        typer.Option(
+            "--env", metavar="K[=V]", help="Set a variable for all ranks, or hand this one on. May be repeated."
+        ),
     ] = None,
     timeout: Annotated[
         float | None,
@@ -88,9 +91,9 @@ def run(
     variables: dict[str, str] = {}
     for item in env or ():
         name, equals, value = item.partition("=")
-        if not name or not equals:
-            _fail(f"--env {item}: expected K=V, such as --env NCCL_DEBUG=INFO")
-        variables[name] = value
+        if not name or not (equals or name in os.environ):
+            _fail(f"--env {item}: expected K=V, such as --env NCCL_DEBUG=INFO, or a variable that is set here")
+        variables[name] = value if equals else os.environ[name]
     here_only = {"--timeout": timeout, "--grace": grace, "--prefix": prefix, "--output-dir": output_dir}
     try:
         if hosts is not None:
@@ -123,12 +126,10 @@ def _hand_over(
     command: tuple[str, ...], hosts: str, size: int | None, launcher: str | None, variables: dict[str, str]
 ) -> NoReturn:
     """Replaces this process by the other launcher, which then handles signals and returns the exit code."""
-    import os
-
-    from hipress.launch.handover import HandoverOptions, hand_over
+    from hipress.launch.handover import HandoverOptions, environment, hand_over
 
     started = hand_over(HandoverOptions(command, hosts, size, launcher, variables))
-    os.execv(started[0], started)
+    os.execve(started[0], started, environment())
 
 
 @app.command()

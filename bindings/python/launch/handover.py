@@ -9,15 +9,31 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hipress.errors import InvalidArgument
+from hipress.launch.rendezvous.torch_variables import MARK, chosen_master
 
 #: Seconds for a launcher to print its version.
 _PATIENCE = 30.0
+#: Variables that every launcher hands to all ranks: they say where programs and libraries are, and how UCX, NCCL, Gloo
+#: and HiPress work. `--env` names others.
+HANDED_ON = ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT", "PATH", "PYTHONPATH")
+HANDED_ON_PREFIXES = ("GLOO_", "HIPRESS_", "NCCL_", "RAPIDS_LIBUCX_", "TORCH_NCCL_", "UCX_")
+#: Variables of a rank of another job in which `hipress run -H` may run. They are not true in the ranks of this job.
+_OF_ANOTHER_RANK = (
+    *("HIPRESS_RANK", "HIPRESS_SIZE", "HIPRESS_LOCAL_RANK", "HIPRESS_LOCAL_SIZE"),
+    *("HIPRESS_RENDEZVOUS", "HIPRESS_RENDEZVOUS_FD", MARK),
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
+)
+#: Ports that a system gives to no program by itself.
+_QUIET_PORTS = range(61001, 65536)
 
 
 @dataclass(frozen=True)
@@ -52,7 +68,16 @@ def hand_over(options: HandoverOptions) -> list[str]:
     if not 1 <= size <= room:
         raise InvalidArgument(f"-np {size} ranks do not fit on -H {options.hosts}, which takes 1 to {room}")
     name, path = _find(options.launcher)
-    return [path, *LAUNCHERS[name](path, _Job(hosts, size, options.env)), *options.command]
+    # The program between the launcher and the command sets torchrun's variables. It has a path and no module name:
+    # `python -m` would import files of the working directory.
+    placed = [sys.executable, str(Path(__file__).with_name("placed.py"))]
+    return [path, *LAUNCHERS[name](path, _Job(hosts, size, options.env)), *placed, *options.command]
+
+
+def environment() -> dict[str, str]:
+    """The launcher's environment: this one without the variables of another job's rank."""
+    another = (*_OF_ANOTHER_RANK, "MASTER_ADDR", "MASTER_PORT") if "RANK" in os.environ else _OF_ANOTHER_RANK
+    return {name: value for name, value in os.environ.items() if name not in another}
 
 
 def _parse(text: str) -> dict[str, int]:
@@ -92,13 +117,11 @@ def _mpirun(path: str, job: _Job) -> list[str]:
     if "Open MPI" in version:
         # By default Open MPI binds each rank to one core, but a rank has several threads.
         arguments = ["-np", str(job.size), "--host", job.hosts_text, "--bind-to", "none"]
-        passed_on = [name for name in os.environ if name.startswith("HIPRESS_") or name in ("PATH", "PYTHONPATH")]
-        for name in passed_on:
+        for name in _handed_on():
             arguments += ["-x", name]
         return [*arguments, *_env_command(job)]
     if "HYDRA" in version or "Intel(R) MPI" in version:
-        # MPICH passes its whole environment on.
-        return ["-np", str(job.size), "-hosts", job.hosts_text, *_env_command(job)]
+        return ["-np", str(job.size), "-hosts", job.hosts_text, "-genvall", *_env_command(_with_master(job))]
     raise InvalidArgument(f"{path} is neither Open MPI's nor MPICH's: start the job with it, without hipress run")
 
 
@@ -106,8 +129,30 @@ def _srun(_path: str, job: _Job) -> list[str]:
     slots = set(job.hosts.values())
     if len(slots) != 1 or job.size != sum(job.hosts.values()):
         raise InvalidArgument("srun starts equally many ranks on each host: expected the same number for all in -H")
-    arguments = [f"--nodelist={','.join(job.hosts)}", f"--nodes={len(job.hosts)}", f"--ntasks={job.size}"]
+    # Slurm's own variables may ask for less.
+    arguments = [
+        "--export=ALL",
+        f"--nodelist={','.join(job.hosts)}",
+        f"--nodes={len(job.hosts)}",
+        f"--ntasks={job.size}",
+    ]
     return [*arguments, f"--ntasks-per-node={slots.pop()}", *_env_command(job)]
+
+
+def _handed_on() -> list[str]:
+    return sorted(name for name in environment() if name in HANDED_ON or name.startswith(HANDED_ON_PREFIXES))
+
+
+def _with_master(job: _Job) -> _Job:
+    """The job with an address for torch's store on the first host, where Hydra puts rank 0. Hydra has no store that a
+    process may use and leave before the program starts."""
+    (host, port), (given_host, given_port) = chosen_master(os.environ), chosen_master(job.env)
+    first = "127.0.0.1" if len(job.hosts) == 1 else next(iter(job.hosts))
+    master = {
+        "MASTER_ADDR": given_host or host or first,
+        "MASTER_PORT": str(given_port or port or secrets.choice(_QUIET_PORTS)),
+    }
+    return replace(job, env={**job.env, **master})
 
 
 def _env_command(job: _Job) -> list[str]:

@@ -20,6 +20,8 @@ from hipress.errors import InvalidArgument
 from hipress.launch.job import Job
 from hipress.launch.rank import Rank
 from hipress.launch.rank_output import RankStream
+from hipress.launch.rendezvous.place import Place
+from hipress.launch.rendezvous.torch_variables import chosen_master, master_variables, place_variables, reserved
 
 #: Exit codes, with the meaning of shells.
 EXIT_NOT_EXECUTABLE = 126
@@ -60,11 +62,11 @@ def launch(options: LaunchOptions) -> int:
             options.output_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidArgument(f"the output directory cannot be made: {error}") from error
-    with _caught_signals() as wakeup:
+    with _caught_signals() as wakeup, contextlib.ExitStack() as kept:
         job = Job(wakeup, grace=options.grace, timeout=options.timeout)
         try:
             try:
-                _start(job, options)
+                _start(job, options, kept)
             except OSError as error:
                 job.say(_explain(options.command[0], error))
                 code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
@@ -98,7 +100,14 @@ def _caught_signals() -> Iterator[int]:
         os.close(write_end)
 
 
-def _start(job: Job, options: LaunchOptions) -> None:
+def _torch_master(options: LaunchOptions, kept: contextlib.ExitStack) -> dict[str, str]:
+    """Where rank 0 will serve torch's store: where the user says, or at a port that is kept free while the job runs."""
+    (host, port), (given_host, given_port) = chosen_master(os.environ), chosen_master(options.env)
+    host, port = given_host or host or "127.0.0.1", given_port or port
+    return master_variables(host, port or kept.enter_context(reserved()).getsockname()[1])
+
+
+def _start(job: Job, options: LaunchOptions, kept: contextlib.ExitStack) -> None:
     """Start all ranks. Raises OSError if a rank cannot start; the job then has the ranks before it."""
     base = {**os.environ, **options.env}
     if shutil.which(options.command[0], path=base.get("PATH", os.defpath)) is None:
@@ -107,6 +116,7 @@ def _start(job: Job, options: LaunchOptions) -> None:
         raise PermissionError(path) if path.exists() else FileNotFoundError(path)
     # If this launcher runs as a rank, the variable is of the outer job.
     base.pop("HIPRESS_RENDEZVOUS_FD", None)
+    base |= _torch_master(options, kept)
     # N ranks with one thread per core each would slow each other down.
     base.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // options.size)))
     # Python would write blocks to a pipe: late, out of order, and lost when a rank is killed.
@@ -128,10 +138,13 @@ def _start(job: Job, options: LaunchOptions) -> None:
 
 def _start_rank(job: Job, options: LaunchOptions, index: int, env: dict[str, str], pass_fds: tuple[int, ...]) -> Rank:
     # Open the files before the process starts: no step may fail between its start and its registration with the job.
+    torch = place_variables(Place(index, options.size, index, options.size))
     copies = [_copy(options.output_dir, index, kind) for kind in ("out", "err")]
     process = subprocess.Popen(
         options.command,
-        env=env | {"HIPRESS_RANK": str(index), "HIPRESS_LOCAL_RANK": str(index)},
+        env=env
+        | {"HIPRESS_RANK": str(index), "HIPRESS_LOCAL_RANK": str(index)}
+        | {name: value for name, value in torch.items() if name not in options.env},
         stdin=None if index == 0 else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -29,3 +29,9 @@ def test_the_python_blocks_run_under_torchrun(tmp_path: Path) -> None:
         str(script),
     ]
     assert pages.run(command, tmp_path).count("reached the end") == ranks
+
+
+def test_the_first_script_runs_under_hipress_run(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(pages.blocks(PAGE, "python")[0] + "print('reached the end')\n")
+    assert pages.launch(script, 2).count("reached the end") == 2

@@ -23,21 +23,26 @@ _LINE = re.compile(
     r"rank (\d+): loss ([\d.]+) to ([\d.]+); (\d+) bytes in (\d+) steps of (\d+) parameters; checksum (\w{8})"
 )
 
+#: Scripts for torchrun start under `hipress run` as well.
+_TORCHRUN, _HIPRESS_RUN = "torchrun --nproc-per-node 2", "python -m hipress.cli run -np 2 python"
+
 
 @pytest.fixture(scope="module")
 def python() -> Path:
     return environments.recipes() / "bin" / "python"
 
 
-def train(page: str, python: Path, directory: Path, *arguments: str, **variables: str) -> str:
-    """Runs the page's command in `directory`. Returns the checksum of the parameters, which must be equal on both
-    ranks.
+def train(
+    page: str, python: Path, directory: Path, *arguments: str, launcher: str = _TORCHRUN, **variables: str
+) -> str:
+    """Runs the page's command in `directory`, with `launcher` in the place of the page's. Returns the checksum of the
+    parameters, which must be equal on both ranks.
 
     `arguments`: checkpoints from which the training continues; without them the loss of each rank must fall. Each rank
     must send less than a tenth of the bytes of an all-reduce in float32.
     """
     (directory / "train.py").write_text(pages.blocks(page, "python")[0])
-    command = " ".join([pages.blocks(page, "bash")[0].strip(), *arguments])
+    command = " ".join([pages.blocks(page, "bash")[0].strip().replace(_TORCHRUN, launcher), *arguments])
     printed = run(["bash", "-euc", command], python, directory, variables)
     ranks = set(_LINE.findall(printed))  # Ray prints the workers' lines twice
     assert {each[0] for each in ranks} == {"0", "1"}, printed
@@ -59,7 +64,7 @@ def run(command: list[str], python: Path, directory: Path, variables: Mapping[st
 def test_lightning_with_a_checkpoint(python: Path, tmp_path: Path) -> None:
     page = "docs/guide/lightning.md"
     whole = train(page, python, tmp_path)
-    assert train(page, python, tmp_path, "checkpoints/epoch=1-step=32.ckpt") == whole
+    assert train(page, python, tmp_path, "checkpoints/epoch=1-step=32.ckpt", launcher=_HIPRESS_RUN) == whole
 
 
 _IGNORED = """
@@ -89,7 +94,7 @@ def test_accelerate(python: Path, tmp_path: Path) -> None:
 def test_trainer_with_a_checkpoint(python: Path, tmp_path: Path) -> None:
     page = "docs/guide/hugging-face-trainer.md"
     whole = train(page, python, tmp_path)
-    assert train(page, python, tmp_path, "output/checkpoint-20") == whole
+    assert train(page, python, tmp_path, "output/checkpoint-20", launcher=_HIPRESS_RUN) == whole
 
 
 def test_ray_train(python: Path, tmp_path: Path) -> None:

@@ -13,21 +13,23 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from hipress.launch.rendezvous.hipress_run import from_hipress_run
-from hipress.launch.rendezvous.horovodrun import from_horovodrun
-from hipress.launch.rendezvous.mpich import from_mpich
-from hipress.launch.rendezvous.open_mpi import from_open_mpi
-from hipress.launch.rendezvous.place import Rendezvous
-from hipress.launch.rendezvous.srun import from_srun
-from hipress.launch.rendezvous.torchrun import from_torchrun
+from hipress.launch.rendezvous.hipress_run import from_hipress_run, place_in_hipress_run
+from hipress.launch.rendezvous.horovodrun import from_horovodrun, place_in_horovodrun
+from hipress.launch.rendezvous.mpich import from_mpich, place_in_mpich
+from hipress.launch.rendezvous.open_mpi import from_open_mpi, place_in_open_mpi
+from hipress.launch.rendezvous.place import Place, Rendezvous
+from hipress.launch.rendezvous.srun import from_srun, place_in_srun
+from hipress.launch.rendezvous.torch_variables import are_ours
+from hipress.launch.rendezvous.torchrun import from_torchrun, place_in_torchrun
 
 
 @dataclass(frozen=True)
 class Source:
-    """A launcher: its name, the variables that show that it started this process, and the function that reads them."""
+    """A launcher: its name, the variables that show that it started this process, and the functions that read them."""
 
     name: str
     variables: tuple[str, ...]
+    place: Callable[[Mapping[str, str]], Place]
     read: Callable[[Mapping[str, str], float], Rendezvous]
 
 
@@ -38,10 +40,24 @@ def resolve(environ: Mapping[str, str] = os.environ, timeout: float = 60.0) -> R
     launcher's variables are incomplete or wrong: otherwise every rank would train alone, which looks like success.
     Raises `Timeout` or `TransportError` if the store does not answer.
     """
+    source = _source(environ)
+    return _alone() if source is None else _with_secret(source, source.read(environ, timeout), environ)
+
+
+def place_of(environ: Mapping[str, str]) -> Place:
+    """This process' place according to its launcher, without a word to other ranks. Raises `InvalidArgument`."""
+    source = _source(environ)
+    return Place(0, 1, 0, 1) if source is None else source.place(environ)
+
+
+def _source(environ: Mapping[str, str]) -> Source | None:
     for source in SOURCES:
+        # Variables of torchrun that hipress run -H has set stand beside those of the launcher that started the ranks.
+        if source.name == "torchrun" and are_ours(environ):
+            continue
         if any(name in environ for name in source.variables):
-            return _with_secret(source, source.read(environ, timeout), environ)
-    return _alone()
+            return source
+    return None
 
 
 def _with_secret(source: Source, place: Rendezvous, environ: Mapping[str, str]) -> Rendezvous:
@@ -70,6 +86,7 @@ SOURCES: tuple[Source, ...] = (
             "HIPRESS_RENDEZVOUS",
             "HIPRESS_RENDEZVOUS_FD",
         ),
+        place_in_hipress_run,
         from_hipress_run,
     ),
     Source(
@@ -82,12 +99,14 @@ SOURCES: tuple[Source, ...] = (
             "HOROVOD_GLOO_RENDEZVOUS_ADDR",
             "HOROVOD_GLOO_RENDEZVOUS_PORT",
         ),
+        place_in_horovodrun,
         from_horovodrun,
     ),
     # Users and other tools set RANK and WORLD_SIZE, too.
     Source(
         "torchrun",
         ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+        place_in_torchrun,
         from_torchrun,
     ),
     Source(
@@ -98,15 +117,18 @@ SOURCES: tuple[Source, ...] = (
             "OMPI_COMM_WORLD_LOCAL_RANK",
             "OMPI_COMM_WORLD_LOCAL_SIZE",
         ),
+        place_in_open_mpi,
         from_open_mpi,
     ),
-    Source("mpirun (MPICH)", ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"), from_mpich),
+    Source("mpirun (MPICH)", ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"), place_in_mpich, from_mpich),
     # SLURM_PROCID and SLURM_NTASKS do not count: a batch script has them, too, but is no rank.
-    Source("srun", ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"), from_srun),
+    Source(
+        "srun", ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"), place_in_srun, from_srun
+    ),
     # This entry comes after srun, which sets these variables, too.
-    Source("mpirun (MPICH)", ("PMI_RANK", "PMI_SIZE", "PMI_FD"), from_mpich),
+    Source("mpirun (MPICH)", ("PMI_RANK", "PMI_SIZE", "PMI_FD"), place_in_mpich, from_mpich),
     # This entry is last, because users may give the variable to srun's ranks as their secret.
-    Source("hipress run", ("HIPRESS_JOB_TOKEN",), from_hipress_run),
+    Source("hipress run", ("HIPRESS_JOB_TOKEN",), place_in_hipress_run, from_hipress_run),
 )
 
-__all__ = ["SOURCES", "Rendezvous", "Source", "resolve"]
+__all__ = ["SOURCES", "Rendezvous", "Source", "place_of", "resolve"]

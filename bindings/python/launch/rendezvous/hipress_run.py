@@ -8,19 +8,24 @@ import socket
 from collections.abc import Mapping
 
 from hipress.errors import TransportError
-from hipress.launch.rendezvous.place import Rendezvous
+from hipress.launch.rendezvous.place import Place, Rendezvous
 from hipress.launch.rendezvous.variables import Variables
 
 #: Sockets that stay open in this process.
 _inherited: set[int] = set()
 
 
+def place_in_hipress_run(environ: Mapping[str, str]) -> Place:
+    """Reads the place from the variables of `hipress run`."""
+    return Variables("hipress run", environ).place(
+        "HIPRESS_RANK", "HIPRESS_SIZE", "HIPRESS_LOCAL_RANK", "HIPRESS_LOCAL_SIZE"
+    )
+
+
 def from_hipress_run(environ: Mapping[str, str], _timeout: float) -> Rendezvous:
     """Reads the variables of `hipress run`. Rank 0 inherits the socket, so no other process can take the port."""
     variables = Variables("hipress run", environ)
-    rank, size, local_rank, local_size = variables.place(
-        "HIPRESS_RANK", "HIPRESS_SIZE", "HIPRESS_LOCAL_RANK", "HIPRESS_LOCAL_SIZE"
-    )
+    place = place_in_hipress_run(environ)
     expected = "host:port with a port from 1 to 65535"
     host, _, port_text = variables.text("HIPRESS_RENDEZVOUS", expected).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -28,14 +33,14 @@ def from_hipress_run(environ: Mapping[str, str], _timeout: float) -> Rendezvous:
         raise variables.bad("HIPRESS_RENDEZVOUS", expected)
     token = variables.text("HIPRESS_JOB_TOKEN", "the job's secret, the same text on every rank")
     listen_fd = None
-    if rank == 0 and "HIPRESS_RENDEZVOUS_FD" in environ:
+    if place.rank == 0 and "HIPRESS_RENDEZVOUS_FD" in environ:
         fd = variables.integer("HIPRESS_RENDEZVOUS_FD", 0, None, "the number of an open file descriptor")
         listen_fd = fd if _listens_on(fd, int(port_text)) else None
         if listen_fd is None:
             _require_free(host, int(port_text))
         else:
             listen_fd = _kept(listen_fd, int(port_text))
-    return Rendezvous(rank, size, local_rank, local_size, host, int(port_text), listen_fd, token, source="hipress run")
+    return Rendezvous(*place, host, int(port_text), listen_fd, token, source="hipress run")
 
 
 def _kept(inherited: int, port: int) -> int:

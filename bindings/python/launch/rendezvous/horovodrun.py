@@ -10,11 +10,18 @@ from collections.abc import Mapping
 from hipress.errors import Timeout, TransportError, Unsupported
 from hipress.launch.rendezvous import listening
 from hipress.launch.rendezvous.meeting import meet
-from hipress.launch.rendezvous.place import Rendezvous
+from hipress.launch.rendezvous.place import Place, Rendezvous
 from hipress.launch.rendezvous.variables import Variables
 
 #: Seconds between two requests: the store answers at once, even if it does not have the key yet.
 _ASK_AGAIN = 0.05
+
+
+def place_in_horovodrun(environ: Mapping[str, str]) -> Place:
+    """Reads the place from the variables of `horovodrun --gloo`."""
+    return Variables("horovodrun --gloo", environ).place(
+        "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"
+    )
 
 
 def from_horovodrun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
@@ -22,7 +29,7 @@ def from_horovodrun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
     if environ.get("HOROVOD_ELASTIC") == "1":
         raise Unsupported("horovodrun's elastic jobs are not supported; start it without --min-np and --max-np")
     variables = Variables("horovodrun --gloo", environ)
-    place = variables.place("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
+    place = place_in_horovodrun(environ)
     driver = variables.text("HOROVOD_GLOO_RENDEZVOUS_ADDR", "the address of horovodrun's host")
     port = variables.integer("HOROVOD_GLOO_RENDEZVOUS_PORT", 1, 65535, "a port from 1 to 65535")
     return meet(

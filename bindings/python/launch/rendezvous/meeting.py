@@ -31,6 +31,12 @@ class Store(Protocol):
         ...
 
 
+def count_from_before_init() -> None:
+    """For a process that meets once and then becomes a program that calls init(): its key is another one."""
+    global _meetings
+    _meetings = itertools.count(-1)
+
+
 def next_meeting() -> int:
     """The number of meetings before this one; equal on all ranks."""
     return next(_meetings)

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 
 from hipress.launch.rendezvous import listening
 from hipress.launch.rendezvous.meeting import meet
-from hipress.launch.rendezvous.place import Rendezvous
+from hipress.launch.rendezvous.place import Place, Rendezvous
 from hipress.launch.rendezvous.pmi import PmiStore
 from hipress.launch.rendezvous.variables import Variables
+
+
+def place_in_mpich(environ: Mapping[str, str]) -> Place:
+    """Reads the place from the variables of Hydra."""
+    return Variables("mpirun (MPICH)", environ).place("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
 
 
 def from_mpich(environ: Mapping[str, str], timeout: float) -> Rendezvous:
     """Reads the variables of Hydra."""
     variables = Variables("mpirun (MPICH)", environ)
-    place = variables.place("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
+    place = place_in_mpich(environ)
     return meet(
         PmiStore(variables, place.rank),
         place,

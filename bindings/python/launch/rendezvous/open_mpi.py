@@ -7,16 +7,21 @@ from collections.abc import Mapping
 
 from hipress.launch.rendezvous import listening
 from hipress.launch.rendezvous.meeting import meet
-from hipress.launch.rendezvous.place import Rendezvous
+from hipress.launch.rendezvous.place import Place, Rendezvous
 from hipress.launch.rendezvous.pmix import PmixStore
 from hipress.launch.rendezvous.variables import Variables
 
 
-def from_open_mpi(environ: Mapping[str, str], timeout: float) -> Rendezvous:
-    """Reads the variables of Open MPI's mpirun."""
-    place = Variables("mpirun (Open MPI)", environ).place(
+def place_in_open_mpi(environ: Mapping[str, str]) -> Place:
+    """Reads the place from the variables of Open MPI's mpirun."""
+    return Variables("mpirun (Open MPI)", environ).place(
         "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"
     )
+
+
+def from_open_mpi(environ: Mapping[str, str], timeout: float) -> Rendezvous:
+    """Reads the variables of Open MPI's mpirun."""
+    place = place_in_open_mpi(environ)
     return meet(
         PmixStore(environ, place.rank),
         place,

@@ -20,8 +20,8 @@ from hipress.launch.rendezvous.variables import Variables
 _PORTS = range(61001, 65536)
 
 
-def from_srun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
-    """Reads the variables that srun sets for the tasks of a step."""
+def place_in_srun(environ: Mapping[str, str]) -> Place:
+    """Reads the place from the variables that srun sets for the tasks of a step."""
     variables = Variables("srun", environ)
     size = variables.integer("SLURM_STEP_NUM_TASKS", 1, None, "the number of ranks, at least 1")
     rank = variables.integer("SLURM_PROCID", 0, size - 1, f"a rank from 0 to {size - 1}")
@@ -29,11 +29,17 @@ def from_srun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
     local_rank = variables.integer(
         "SLURM_LOCALID", 0, local_size - 1, f"a rank from 0 to {local_size - 1} on this host"
     )
-    place = Place(rank, size, local_rank, local_size)
+    return Place(rank, size, local_rank, local_size)
+
+
+def from_srun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
+    """Reads the variables that srun sets for the tasks of a step."""
+    variables = Variables("srun", environ)
+    place = place_in_srun(environ)
     if "PMIX_NAMESPACE" not in environ and "PMI_FD" not in environ:
         return _implied(variables, place)
     return meet(
-        PmixStore(environ, rank) if "PMIX_NAMESPACE" in environ else PmiStore(variables, rank),
+        PmixStore(environ, place.rank) if "PMIX_NAMESPACE" in environ else PmiStore(variables, place.rank),
         place,
         source="srun",
         prefix="hipress-",
