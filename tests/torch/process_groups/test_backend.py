@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend "hipress" compresses large all-reduces, and leaves all other collectives to Gloo."""
+"""The backend "hipress" compresses gradients, and leaves all other collectives to Gloo."""
 
 from __future__ import annotations
 
 import datetime
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
-from hipress.torch.process_groups import BackendOptions, CompressingGroup, GroupOptions, backend, configure
+from hipress.torch import fsdp
+from hipress.torch.process_groups import (
+    BackendOptions,
+    CompressingGroup,
+    GroupOptions,
+    backend,
+    configure,
+    gradients,
+)
 from tests.torch.ddp import training
 from tests.torch.ranks import run
 
@@ -71,10 +80,12 @@ def _hsdp(rank: int, codec: str, mixed: bool) -> tuple[Any, Any, int]:
     for each in (codec, None):
         mesh = _mesh(each)
         net = _net(mesh, **options)
+        if each is not None:
+            state = fsdp.compress_hybrid(net)
         _train(net, rank, range(5))
         results.append(_whole(net))
         if each is not None:
-            sent = mesh["rep"].get_group().sent_bytes
+            sent = state.sent_bytes
     return results[0], results[1], sent
 
 
@@ -91,9 +102,9 @@ def test_hsdp_with_onebit_sends_a_25th_and_keeps_replicas_identical(tmp_path: Pa
     for net, alone, sent in results:
         np.testing.assert_array_equal(net, results[0][0])
         assert 0 < np.abs(net - alone).max() < 0.05
-        # Both blocks are compressed; other tensors are smaller than 4096 bytes. With ps a rank of two sends half of a
-        # shard and half of the average.
-        elements = 2 * (2 * 40 * 2000 + 2040) // 2
+        # The matrices of both blocks are compressed; the last one is smaller than 4096 bytes. With ps a rank of two
+        # sends half of a shard and half of the average.
+        elements = 2 * 2 * 40 * 2000 // 2
         assert elements * 5 / 8 < sent <= 4 * elements * 5 / 25
 
 
@@ -114,24 +125,25 @@ def _passed_on(rank: int) -> None:
     group = _group("onebit", min_compress_bytes=4096)
     counted = _Counted(group)
     world = dist.get_world_size()
-    exact: list[tuple[torch.Tensor, Any]] = [
-        (torch.full((100,), rank + 1.0), dist.ReduceOp.SUM),  # too small for a codec
-        (torch.full((5000,), rank + 1), dist.ReduceOp.SUM),  # integers are not compressed
-        (torch.full((5000,), rank + 1.0, dtype=torch.float64), dist.ReduceOp.SUM),
-        (torch.full((5000,), rank + 1.0), dist.ReduceOp.MAX),
-        (torch.full((5000,), rank + 1.0), dist.ReduceOp.MIN),
-        (torch.full((5000,), rank + 1.0), dist.ReduceOp.PRODUCT),
+    exact: list[tuple[torch.Tensor, Any, float]] = [
+        (torch.full((100,), rank + 1.0), dist.ReduceOp.SUM, 3),  # too small for a codec
+        (torch.full((5000,), rank + 1), dist.ReduceOp.SUM, 3),  # integers are not compressed
+        (torch.full((5000,), rank + 1.0, dtype=torch.float64), dist.ReduceOp.SUM, 3),
+        (torch.full((5000,), rank + 1.0), dist.ReduceOp.MAX, 2),
+        (torch.full((5000,), rank + 1.0), dist.ReduceOp.MIN, 1),
+        (torch.full((5000,), rank + 1.0), dist.ReduceOp.PRODUCT, 2),
     ]
-    expected = [3, 3, 3, 2, 1, 2] if world == 2 else []
-    for number, ((tensor, op), value) in enumerate(zip(exact, expected, strict=True), 1):
-        dist.all_reduce(tensor, op=op, group=group)
+    for number, (tensor, op, value) in enumerate(exact, 1):
+        with gradients(f"exact {number}"):
+            dist.all_reduce(tensor, op=op, group=group)
         assert counted.calls == number
         assert torch.equal(tensor, torch.full_like(tensor, value))
     assert group.sent_bytes == 0
     for op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             tensor = torch.full((5000,), rank + 1.0, dtype=dtype)
-            work = dist.all_reduce(tensor, op=op, group=group, async_op=True)
+            with gradients("compressed"):
+                work = dist.all_reduce(tensor, op=op, group=group, async_op=True)
             work.wait()
             assert work.is_completed()
             assert work.get_future().wait()[0] is tensor
@@ -160,86 +172,32 @@ def test_only_large_sums_and_averages_of_floats_are_compressed(tmp_path: Path) -
 
 
 @training.in_process_group
-def _in_turn(rank: int) -> Any:
-    """Averages two tensors in turn with onebit's error feedback. Returns the sums of ten averages, the inputs, and the
-    states."""
-    group = _group("onebit")
-    totals = [torch.zeros(3000), torch.zeros(3000)]
-    inputs = [torch.randn(3000, generator=torch.Generator().manual_seed(10 * rank + each)) for each in range(2)]
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
-    for _ in range(10):
-        for total, values in zip(totals, inputs, strict=True):
-            tensor = values.clone()
-            dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=group)
-            total += tensor
-        optimizer.step()
-    return [each.numpy() for each in totals], [each.numpy() for each in inputs], group.state_dict()
-
-
-def test_each_call_of_a_step_has_its_own_residual(tmp_path: Path) -> None:
-    results = run(_in_turn, 2, str(tmp_path))
-    assert results[0][2]["steps"] == 10
-    assert len(results[0][2]["tensors"]) == 2
-    for call in range(2):
-        exact = 10 * sum(inputs[call].astype(np.float64) for _, inputs, _ in results) / 2
-        total = results[0][0][call].astype(np.float64)
-        for _, _, saved in results:
-            for key, values in saved["states"].items():
-                name, role, first, count = key.split("\n")
-                if name.startswith(f"call {call} "):
-                    share = 1 / 2 if role == "worker" else 1.0
-                    total[int(first) : int(first) + int(count)] += share * values["residual"]
-        np.testing.assert_allclose(total, exact, rtol=1e-4, atol=1e-4)
-
-
-@training.in_process_group
-def _restarted(rank: int) -> None:
-    inputs = [torch.randn(3000, generator=torch.Generator().manual_seed(rank)) for _ in range(2)]
-
-    def steps(group: CompressingGroup, count: int) -> torch.Tensor:
-        for _ in range(count):
-            for values in inputs:
-                last = values.clone()
-                dist.all_reduce(last, group=group)
-            group.end_step()
-        return last
-
-    straight, again = _group("onebit"), _group("onebit")
-    steps(straight, 3)
-    again.load_state_dict(straight.state_dict())
-    assert torch.equal(steps(straight, 2), steps(again, 2))
-
-
-def test_a_restart_with_the_states_changes_nothing(tmp_path: Path) -> None:
-    run(_restarted, 2, str(tmp_path))
-
-
-@training.in_process_group
-def _ddp(rank: int, codec: str) -> bytes:
-    configure(codec)
+def _ddp(rank: int) -> tuple[bytes, list[str]]:
+    configure("onebit")
     torch.manual_seed(0)
     group = dist.new_group(backend="hipress")
     model = DistributedDataParallel(training.Net(), process_group=group, bucket_cap_mb=0.3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for step in range(5):
-        inputs, wanted = training.batch(rank, step)
-        optimizer.zero_grad()
-        (model(inputs) - wanted).square().mean().backward()
-        optimizer.step()
-    assert (group.sent_bytes > 0) == (codec != "none")
-    return training.fingerprint(model)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", hp.CodecWarning)
+        for step in range(12):
+            inputs, wanted = training.batch(rank, step)
+            optimizer.zero_grad()
+            (model(inputs) - wanted).square().mean().backward()
+            optimizer.step()
+    assert group.sent_bytes == 0
+    return training.fingerprint(model), [str(each.message) for each in said]
 
 
-def test_ddp_trains_over_it(tmp_path: Path) -> None:
-    results = {}
-    for codec in ("none", "onebit"):
-        (tmp_path / codec).mkdir()
-        results[codec] = run(_ddp, 2, str(tmp_path / codec), codec)
-        assert results[codec][0] == results[codec][1]
+def test_ddp_without_the_hook_is_exact_and_a_warning_says_once_what_to_call(tmp_path: Path) -> None:
+    (tmp_path / "over").mkdir()
     (tmp_path / "plain").mkdir()
-    plain = run(training.train, 2, str(tmp_path / "plain"), None, 5)
-    assert results["none"][0] == plain[0][0]
-    assert results["onebit"][0] != plain[0][0]
+    plain = run(training.train, 2, str(tmp_path / "plain"), None, 12)
+    for parameters, said in run(_ddp, 2, str(tmp_path / "over")):
+        assert parameters == plain[0][0]
+        assert len(said) == 1
+        assert "'onebit' has compressed nothing" in said[0]
+        assert "hipress.torch.ddp.compress(model" in said[0]
 
 
 def _without_torch_knowing(folder: str) -> list[bytes]:
@@ -249,8 +207,10 @@ def _without_torch_knowing(folder: str) -> list[bytes]:
     for number in range(2):
         group = CompressingGroup(dist.PrefixStore(str(number), store), rank, 2, limit, GroupOptions("onebit"))
         tensor = torch.randn(5000, generator=torch.Generator().manual_seed(rank))
-        assert group.allreduce([tensor]).wait()
-        assert group.allreduce(tensor, dist.ReduceOp.AVG, limit).wait()
+        with gradients("fragment"):
+            assert group.allreduce([tensor]).wait()
+        with gradients("fragment"):
+            assert group.allreduce(tensor, dist.ReduceOp.AVG, limit).wait()
         assert group.sent_bytes > 0
         results.append(tensor.numpy().tobytes())
     return results
@@ -266,7 +226,8 @@ def test_it_needs_a_store_and_no_default_group(tmp_path: Path) -> None:
 def _over_hosts(rank: int) -> tuple[bytes, int]:
     group = _group("fp16", topology="hierarchical", ranks_per_host=2)
     tensor = torch.randn(300_000, generator=torch.Generator().manual_seed(rank))
-    dist.all_reduce(tensor, group=group)
+    with gradients("all"):
+        dist.all_reduce(tensor, group=group)
     exact = sum(torch.randn(300_000, generator=torch.Generator().manual_seed(each)) for each in range(4))
     torch.testing.assert_close(tensor, exact, rtol=0, atol=2.0**-7)
     return tensor.numpy().tobytes(), group.sent_bytes
@@ -281,6 +242,12 @@ def test_it_takes_hosts(tmp_path: Path) -> None:
         )  # of half a tensor: half to the owners, half of the sums
 
 
+def _reduce(parts: dict[str, tuple[int, ...]], group: CompressingGroup, *counts: int) -> None:
+    with gradients(parts):
+        for count in counts:
+            dist.all_reduce(torch.zeros(count), group=group)
+
+
 @training.in_process_group
 def _misused(rank: int) -> None:
     backend._configured = None
@@ -293,15 +260,23 @@ def _misused(rank: int) -> None:
     with pytest.raises(hp.Mismatch, match=r"rank 1 .* 'codec "):
         _group("onebit" if rank == 0 else "fp16")
     group = _group("onebit")
-    with pytest.raises(hp.Mismatch, match="5001 elements"):
+    with pytest.raises(hp.Mismatch, match="5001 elements"), gradients("g"):
         dist.all_reduce(torch.zeros(5000 + rank), group=group)
     group = _group("onebit")
-    optimizers = [torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1) for _ in range(2)]
-    for optimizer in optimizers:
+    with gradients("g"):
         dist.all_reduce(torch.zeros(5000), group=group)
-        optimizer.step()
-    with pytest.raises(hp.Unsupported, match="two optimizers"):
-        dist.all_reduce(torch.zeros(5000), group=group)
+    with (
+        pytest.raises(hp.InvalidArgument, match=r"'g' has 6000 elements, and had 5000: .* other names"),
+        gradients("g"),
+    ):
+        dist.all_reduce(torch.zeros(6000), group=group)
+    parts = {"weight": (100, 50), "bias": (50,)}
+    with pytest.raises(hp.InvalidArgument, match="5050 elements for 2 gradients, and the all-reduce has 5000"):
+        _reduce(parts, group, 5000)
+    with pytest.raises(hp.InvalidArgument, match="the one all-reduce that 2 gradients travel in, and this is number 2"):
+        _reduce(parts, group, 5050, 5050)
+    with pytest.raises(hp.InvalidArgument, match="an earlier version, in which gradients had no names"):
+        group.load_state_dict({"steps": 3, "tensors": {"call 0 with 5000 elements": 5000}, "states": {}})
 
 
 def test_misuse_is_named(tmp_path: Path) -> None:
@@ -312,11 +287,11 @@ def test_misuse_is_named(tmp_path: Path) -> None:
 def _lost(rank: int) -> str:
     limit = datetime.timedelta(seconds=3)
     group = dist.new_group(backend="hipress", pg_options=BackendOptions("onebit"), timeout=limit)
-    dist.all_reduce(torch.zeros(5000), group=group)
-    group.end_step()
+    with gradients("g"):
+        dist.all_reduce(torch.zeros(5000), group=group)
     if rank == 1:
         return ""
-    with pytest.raises(hp.TransportError):
+    with pytest.raises(hp.TransportError), gradients("g"):
         dist.all_reduce(torch.zeros(5000), group=group)
     return "said"
 

@@ -20,6 +20,7 @@ from hipress.torch.process_groups import (
     GroupAverage,
     GroupOptions,
     compressing_group,
+    gradients,
     group_calls,
 )
 from hipress.torch.process_groups.average import TensorShape
@@ -130,12 +131,12 @@ def _group_that_moves(rank: int) -> str:
         return made
 
     def step(of: CompressingGroup, number: int) -> list[torch.Tensor]:
-        tensors = list(tensors_of(rank, number).values())
-        for tensor in tensors:
-            dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=of)
+        tensors = tensors_of(rank, number)
+        for name, tensor in tensors.items():
+            with gradients(name):
+                dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=of)
             of._average._side.synchronize()
-        of.end_step()
-        return tensors
+        return list(tensors.values())
 
     def compare(numbers: range) -> None:
         for number in numbers:
@@ -156,9 +157,11 @@ def _group_that_moves(rank: int) -> str:
             for state, values in states.items():
                 np.testing.assert_array_equal(values, after["states"][key][state])
         assert moves.sent_bytes >= stays.sent_bytes > 0
-        dist.all_reduce(torch.ones(5000), group=moves)
         moves._device = torch.device("meta")
-        with pytest.raises(hipress.errors.Unsupported, match="give tensors of each device a group") as caught:
+        with (
+            pytest.raises(hipress.errors.Unsupported, match="give gradients on each device a group") as caught,
+            gradients("other"),
+        ):
             dist.all_reduce(torch.ones(5000), group=moves)
     finally:
         compressing_group.side_for = side_for
@@ -167,4 +170,4 @@ def _group_that_moves(rank: int) -> str:
 
 def test_a_group_of_the_backend_takes_its_states_to_a_gpu(tmp_path: Path) -> None:
     for text in run(_group_that_moves, 2, str(tmp_path)):
-        assert "meta in this step, and now gets one on cpu" in text
+        assert "gradients on meta, and now gets 'other' on cpu" in text

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,29 +18,40 @@ from hipress.torch.process_groups.average import TensorShape
 class Unit:
     """The parameters that one call of `fully_shard` has sharded."""
 
-    def __init__(self, name: str, module: Any, names: Mapping[int, str]) -> None:
+    def __init__(self, name: str, module: Any, names: Mapping[Any, str]) -> None:
+        """`names`: of all modules of the model."""
         self.name = name or "the root module"
         self.module = module
         self.steps = 0
         #: Shapes of this rank's shards, with the padding that travels, by the parameter's name.
         self.shapes: dict[str, TensorShape] = {}
         self.shard_group: dist.ProcessGroup | None = None
-        #: Whether FSDP2 averages over replicas by itself.
-        self.is_hybrid = False
+        #: Over which FSDP2 averages by itself.
+        self.replicate_group: dist.ProcessGroup | None = None
         #: Of the gradients' shards.
         self.device = torch.device("cpu")
-        groups = _parameter_groups(module._get_fsdp_state())
-        if len(groups) > 1:
+        self._groups = _parameter_groups(module._get_fsdp_state())
+        if len(self._groups) > 1:
             raise Unsupported(f"{self.name} has several groups of parameters, for which FSDP2 takes no hook")
-        for group in groups:
+        for group in self._groups:
             self.device = group.device
-            self.is_hybrid = hasattr(group.mesh_info, "replicate_process_group")
+            self.replicate_group = getattr(group.mesh_info, "replicate_process_group", None)
             self.shard_group = getattr(group.mesh_info, "shard_process_group", None)
             for each in group.fsdp_params:
                 if each.sharded_param.requires_grad:
-                    parameter = names[id(each.sharded_param)]
+                    parameter = _name_of(each, names)
                     count = each.padded_sharded_param_size.numel()
                     self.shapes[parameter] = TensorShape(count, 4, each.sharded_param.dim())
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether FSDP2 averages over replicas by itself."""
+        return self.replicate_group is not None
+
+    def reduce_within(self, context: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+        """FSDP2 reduces the unit's gradients within such a context from now on."""
+        for group in self._groups:
+            group.post_backward = _within(context, group.post_backward)
 
     @property
     def elements(self) -> int:
@@ -55,6 +67,24 @@ class Unit:
             )
 
 
+def _within(
+    context: Callable[[], contextlib.AbstractContextManager[None]], reduce: Callable[..., Any]
+) -> Callable[..., Any]:
+    def within(*arguments: Any) -> Any:
+        with context():
+            return reduce(*arguments)
+
+    return within
+
+
+def _name_of(parameter: Any, names: Mapping[Any, str]) -> str:
+    """As in `named_parameters()` of the sharded model. After a forward pass it has other objects: the root's unsharded
+    parameters."""
+    place = parameter._module_info
+    module = names[place.module]
+    return f"{module}.{place.param_name}" if module else str(place.param_name)
+
+
 def _parameter_groups(state: Any) -> list[Any]:
     """FSDP2's groups of a module's parameters. In older versions of torch a module has one group or none."""
     if hasattr(state, "_fsdp_param_groups"):
@@ -67,5 +97,5 @@ def units_of(model: torch.nn.Module, caller: str) -> list[Unit]:
     modules = [(name, module) for name, module in model.named_modules() if isinstance(module, FSDPModule)]
     if not modules:
         raise InvalidArgument(f"no module of the model is sharded: call fully_shard() first, then {caller}()")
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    names = {module: name for name, module in model.named_modules()}
     return [Unit(name, module, names) for name, module in modules]

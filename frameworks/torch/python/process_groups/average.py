@@ -222,15 +222,6 @@ class GroupAverage:
         route = self._route(names, step)
         return not route.compressed and not route.linked
 
-    def is_warming_up_exactly(self, step: int) -> bool:
-        """Whether tensors without a codec of their own travel without one in this step, and not later."""
-        warmup = self.options.warmup
-        return (
-            warmup is not None
-            and step < warmup.steps
-            and self._created(warmup.codec_at(step, self.options.codec)) is None
-        )
-
     def _codec(self, name: str, step: int) -> Codec | None:
         """The codec of a tensor in a step; None: it travels exactly."""
         after = self._codecs[name]

@@ -4,7 +4,8 @@
     options = BackendOptions(codec="onebit")
     init_device_mesh("cpu", (2, 2), mesh_dim_names=("rep", "shard"), backend_override={"rep": ("hipress", options)})
 
-or, where only the name can be given, `configure(codec="onebit")` before.
+or, where only the name can be given, `configure(codec="onebit")` before. The group compresses the gradients
+that were handed to it: by `hipress.torch.fsdp.compress_hybrid(model)`, or within `gradients(name)`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NAME = "hipress"
 
 
 class BackendOptions(Backend.Options):
-    """Which all-reduces of a group are compressed, and how: as GroupOptions says it. The same on all ranks."""
+    """How the gradients of a group are compressed: as GroupOptions says it. The same on all ranks."""
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class BackendOptions(Backend.Options):
         topology: str = "ps",
         ranks_per_host: int = 0,
         min_compress_bytes: int = MIN_COMPRESS_BYTES,
+        compress_vectors: bool = False,
         warmup: int | Warmup | None = None,
         seed: int = 0,
     ) -> None:
@@ -42,6 +44,7 @@ class BackendOptions(Backend.Options):
             topology=topology,
             ranks_per_host=ranks_per_host,
             min_compress_bytes=min_compress_bytes,
+            compress_vectors=compress_vectors,
             warmup=warmup_of(warmup),
             seed=seed,
         )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process group over Gloo, and over NCCL where there is a GPU: it averages large tensors compressed, and passes
-everything else on."""
+"""A process group over Gloo, and over NCCL where there is a GPU: it averages gradients compressed, and passes all other
+calls on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, PrefixStore, Store
 from torch._C._distributed_c10d import Work as TorchWork
 
-from hipress.errors import Unsupported
+from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.gradients import named
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
-from hipress.torch.process_groups.steps import Steps
+from hipress.torch.process_groups.unmet import Unmet
 
 _CPU = torch.device("cpu")
 #: What codecs, which take float32, can represent.
@@ -26,13 +27,12 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class CompressingGroup(dist.ProcessGroup):
-    """Compresses all-reduces of one tensor with sum or average if the tensor is dense, on the CPU or an NVIDIA GPU, of
-    float32, float16 or bfloat16, and has at least `min_compress_bytes`. All other calls are Gloo's or NCCL's own.
+    """Compresses all-reduces of gradients: those within `gradients()`, and those of FSDP2 after `compress_hybrid()`.
 
-    All tensors that a step compresses are on one device. If a step begins with a tensor on another one, states move.
+    They have sum or average, and one dense tensor of float32, float16 or bfloat16 on the CPU or an NVIDIA GPU. All
+    other calls are Gloo's or NCCL's own, and so are gradients that travel without a codec.
 
-    A call says no name, so a tensor is known by its place among the step's compressed calls and its number of elements.
-    A step ends when an optimizer of torch.optim has stepped, or with end_step().
+    All gradients are on one device. If all of them are on another one from some step on, their states move.
 
     Arguments:
         store: of the group, as torch gives it to a backend.
@@ -60,8 +60,12 @@ class CompressingGroup(dist.ProcessGroup):
         self._device = _CPU
         self._average = self._average_on(_CPU)
         self._sent_from_other_devices = 0
-        self._steps = Steps(self._average.keeps_states)
-        self._declared: dict[str, int] = {}
+        self._declared: dict[str, TensorShape] = {}
+        #: Of each gradient, how often it was averaged.
+        self._steps: dict[str, int] = {}
+        #: The gradients that were compressed since the states moved to this device.
+        self._here: set[str] = set()
+        self._unmet = Unmet(self, options.codec) if self._average.compresses else None
 
     def _backend_of(self, ranks: Sequence[int], device: torch.device) -> Group:
         self._made += 1
@@ -86,19 +90,20 @@ class CompressingGroup(dist.ProcessGroup):
             side=side_for({"all-reduces": device}),
         )
 
-    def _move(self, device: torch.device, place: int) -> None:
-        """From here on tensors on this device are compressed. All ranks call it in one order."""
-        if place > 0:
+    def _move(self, device: torch.device, names: Sequence[str]) -> None:
+        """From here on gradients on this device are compressed. All ranks call it in one order."""
+        if self._here.isdisjoint(names) and self._here:
             raise Unsupported(
-                f"process group 'hipress' compresses tensors on {self._device} in this step, and now gets one on "
-                f"{device}; give tensors of each device a group of their own"
+                f"process group 'hipress' compresses gradients on {self._device}, and now gets '{names[0]}' on "
+                f"{device}; give gradients on each device a group of their own"
             )
         average = self._average_on(device)
         if self._declared:
-            average.declare({name: _shape(count) for name, count in self._declared.items()})
+            average.declare(self._declared)
             average.load_state_dict(self._average.state_dict())
         self._sent_from_other_devices += self._average.sent_bytes
         self._average, self._device = average, device
+        self._here.clear()
 
     def getBackendName(self) -> str:  # noqa: N802
         """Torch's trampoline asks for it."""
@@ -113,57 +118,78 @@ class CompressingGroup(dist.ProcessGroup):
         """See the class. Arguments: as torch has them, in each of its three forms."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         chosen = opts if isinstance(opts, AllreduceOptions) else _options(opts, timeout)
-        if not self._compresses(given, chosen.reduceOp):
-            return self._inner_on(given[0].device if given else _CPU).allreduce(given, chosen)
+        context = named()
+        if not self._can_compress(given, chosen.reduceOp) or context is None:
+            return self._pass_on(given, chosen)
         (tensor,) = given
-        place, step = self._steps.call()
+        shapes = context.shapes(tensor, id(self))
+        names = tuple(shapes)
+        self.declare(shapes)
+        step = max(self._steps[name] for name in names)
+        self._steps.update(dict.fromkeys(names, step + 1))
+        if self._average.are_exact(names, step):
+            return self._pass_on(given, chosen)
         if tensor.device != self._device:
-            self._move(tensor.device, place)
-        if self._average.is_warming_up_exactly(step):
-            return self._inner_on(tensor.device).allreduce(given, chosen)
-        name = f"call {place} with {tensor.numel()} elements"
-        self._declare({name: tensor.numel()})
+            self._move(tensor.device, names)
+        self._here.update(names)
+        parts = tensor.view(-1).split([shape.count for shape in shapes.values()])
         average = chosen.reduceOp == dist.ReduceOp.AVG
-        return _Work(self._average.start([(name, tensor)], step, average=average), given)
+        return _Work(self._average.start(list(zip(names, parts, strict=True)), step, average=average), given)
 
-    def _compresses(self, tensors: list[torch.Tensor], op: Any) -> bool:
+    def _pass_on(self, tensors: list[torch.Tensor], options: Any) -> Any:
+        if self._unmet is not None:
+            self._unmet.passed_on(tensors)
+        return self._inner_on(tensors[0].device if tensors else _CPU).allreduce(tensors, options)
+
+    def _can_compress(self, tensors: list[torch.Tensor], op: Any) -> bool:
         # Not `in`: of a ReduceOp and its value only the first knows how to compare.
         if len(tensors) != 1 or not (op == dist.ReduceOp.SUM or op == dist.ReduceOp.AVG):
             return False
         tensor = tensors[0]
         return (
-            self._average.compresses
+            self._unmet is not None
             and (tensor.device.type == "cpu" or (tensor.device.type == "cuda" and self._inner_of_gpus is not None))
             and tensor.layout == torch.strided
             and tensor.dtype in _DTYPES
             and tensor.is_contiguous()
-            and tensor.numel() * tensor.element_size() >= max(1, self._options.min_compress_bytes)
+            and tensor.numel() > 0
         )
 
-    def _declare(self, counts: Mapping[str, int]) -> None:
-        new = {name: count for name, count in counts.items() if name not in self._declared}
+    def declare(self, shapes: Mapping[str, TensorShape]) -> None:
+        """Gradients that the group will average: all ranks call it with the same ones, so that their first all-reduces
+        have nothing to compare. Raises InvalidArgument if one has another shape now; Mismatch."""
+        if self._unmet is not None:
+            self._unmet.met()
+        for name, shape in shapes.items():
+            before = self._declared.get(name, shape)
+            if before.count != shape.count:
+                raise InvalidArgument(
+                    f"gradient '{name}' has {shape.count} elements, and had {before.count}: what error feedback keeps "
+                    "belongs to a gradient of one size, so give other tensors other names, or average tensors of "
+                    "changing sizes outside gradients(), which is exact"
+                )
+        new = {name: shape for name, shape in shapes.items() if name not in self._declared}
         if new:
-            self._average.declare({name: _shape(count) for name, count in new.items()})
+            self._average.declare(new)
             self._declared.update(new)
-
-    def end_step(self) -> None:
-        """The next compressed call is the first one of a step. For programs without an optimizer of torch.optim."""
-        self._steps.end()
+            self._steps.update(dict.fromkeys(new, 0))
 
     def state_dict(self) -> dict[str, Any]:
-        """What codecs remember on this rank, and the number of steps. Between two steps only."""
-        return {"steps": self._steps.done, "tensors": dict(self._declared), "states": self._average.state_dict()}
+        """What codecs remember on this rank, and the number of steps of each gradient. Between two steps only."""
+        tensors = {name: [each.count, each.element_bytes, each.dimensions] for name, each in self._declared.items()}
+        return {"steps": dict(self._steps), "tensors": tensors, "states": self._average.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() of the same rank, of as many ranks, returned. All ranks call it. Raises
         InvalidArgument."""
-        self._declare(state["tensors"])
+        if not isinstance(state.get("steps"), Mapping):
+            raise InvalidArgument(
+                "this is no state_dict() of a group of the backend 'hipress', or of an earlier version, in which "
+                "gradients had no names"
+            )
+        self.declare({name: TensorShape(*map(int, shape)) for name, shape in state["tensors"].items()})
         self._average.load_state_dict(state["states"])
-        self._steps.done = int(state["steps"])
-
-
-def _shape(count: int) -> TensorShape:
-    return TensorShape(count, 4, 2)  # two dimensions: a flat buffer is no vector of biases
+        self._steps.update({name: int(step) for name, step in state["steps"].items()})
 
 
 class _Work(TorchWork):
