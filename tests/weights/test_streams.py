@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from hipress.errors import CorruptPayload, InvalidArgument, Mismatch, Timeout, Unsupported
 from hipress.weights import FolderStore, Follower, Publisher, Weight
+from hipress.weights.version import read, written
 
 Model = dict[str, Any]
 
@@ -240,11 +242,193 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(tmp_path: Path) -> 
     first, second = Publisher(FolderStore(tmp_path)), Publisher(FolderStore(tmp_path))
     trainer, evaluator = model(), model(seed=1)
     first.publish(weights(trainer))
-    with pytest.raises(InvalidArgument, match=r"version 1 is in .* already: another publisher"):
+    with pytest.raises(InvalidArgument, match=r"version 1 is in .* already, .* last version is 0: another publisher"):
         second.publish(weights(trainer))
     assert first.publish(weights(trainer)) == 2
     Follower(FolderStore(tmp_path)).follow(weights(evaluator), 1.0)
     assert equal(trainer, evaluator)
+
+
+class NamedBytes:
+    """A store that is no folder."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def names(self) -> list[str]:
+        """See Store."""
+        return list(self.kept)
+
+    def read(self, name: str) -> bytes:
+        """See Store."""
+        if name not in self.kept:
+            raise FileNotFoundError(name)
+        return self.kept[name]
+
+    def write(self, name: str, parts: Any) -> None:
+        """See Store."""
+        if name in self.kept:
+            raise FileExistsError(name)
+        self.kept[name] = b"".join(parts)
+
+    def delete(self, name: str) -> None:
+        """See Store."""
+        self.kept.pop(name, None)
+
+
+@pytest.mark.parametrize("kind", ["folder", "bytes"])
+def test_an_older_publisher_is_refused_when_a_newer_one_has_gone_on(tmp_path: Path, kind: str) -> None:
+    """The newer one has deleted old versions, so the older one's next number is free."""
+    store: Any = FolderStore(tmp_path) if kind == "folder" else NamedBytes()
+    trainer, evaluator = model(), model(seed=1)
+    older = Publisher(store, anchor_every=2, keep_anchors=1)
+    for _ in range(3):
+        older.publish(weights(trainer))
+    newer = Publisher(store, anchor_every=2, keep_anchors=1)
+    for step in range(6):
+        trained(trainer, step)
+        newer.publish(weights(trainer))
+    before = sorted(store.names())
+    for _ in range(2):
+        with pytest.raises(InvalidArgument, match=r"version 9 is in .* this publisher's last version is 3: another"):
+            older.publish(weights(model()))
+    assert sorted(store.names()) == before
+    assert newer.publish(weights(trainer)) == 10
+    assert Follower(store).follow(weights(evaluator), 1.0) == 10
+    assert equal(trainer, evaluator)
+
+
+def test_a_publisher_that_was_overtaken_while_it_wrote_leaves_no_version(tmp_path: Path) -> None:
+    trainer = model()
+    newer_store = FolderStore(tmp_path)
+
+    class Slow(FolderStore):
+        def write(self, name: str, parts: Any) -> None:
+            """While it writes, another publisher goes on."""
+
+            def slow() -> Any:
+                for part in parts:
+                    if not list(newer_store.names()):
+                        newer = Publisher(newer_store, anchor_every=1, keep_anchors=1)
+                        newer.publish(weights(trainer))
+                        newer.publish(weights(trainer))
+                    yield part
+
+            super().write(name, slow())
+
+    older = Publisher(Slow(tmp_path))
+    with pytest.raises(InvalidArgument, match="another publisher"):
+        older.publish(weights(trainer))
+    assert [path.name for path in tmp_path.iterdir()] == [f"{2:012d}.weights"]
+
+
+def test_a_killed_publishers_unfinished_file_goes_with_the_next_version(tmp_path: Path) -> None:
+    trainer = model()
+    publisher = Publisher(FolderStore(tmp_path))
+    publisher.publish(weights(trainer))
+    for name in (f".{2:012d}.weights-abcd_1x9", f".{1:012d}.weights-efghijkl"):
+        (tmp_path / name).write_bytes(b"half")
+    others = {".hidden", f".{3:012d}.weights-mnopqrst"}  # the last is of a version that may still be written
+    for name in others:
+        (tmp_path / name).write_bytes(b"mine")
+    assert Publisher(FolderStore(tmp_path)).publish(weights(trainer)) == 2
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {f"{1:012d}.weights", f"{2:012d}.weights", *others}
+
+
+class CountingStore(NamedBytes):
+    """Counts the bytes that were read."""
+
+    read_bytes = 0
+
+    def read(self, name: str) -> bytes:
+        """See Store."""
+        data = super().read(name)
+        self.read_bytes += len(data)
+        return data
+
+
+def test_a_version_with_nearly_all_values_is_an_anchor_so_a_late_follower_reads_one(tmp_path: Path) -> None:
+    store = CountingStore()
+    trainer = {"weight": np.zeros(100_000, np.float32), "frozen": np.zeros(100, np.float32)}
+    evaluator = {name: array.copy() for name, array in trainer.items()}
+    publisher, follower = Publisher(store), Follower(store)
+    publisher.publish(weights(trainer))
+    follower.follow(weights(evaluator), 1.0)
+    for step in range(40):
+        trainer["weight"][:] = np.random.default_rng(step).standard_normal(100_000)
+        publisher.publish(weights(trainer))
+    store.read_bytes = 0
+    assert follower.follow(weights(evaluator), 1.0) == 41
+    assert equal(trainer, evaluator)
+    assert store.read_bytes < 1.1 * 400_400
+    assert len(store.kept) == 2, "each version is an anchor, and two are kept"
+
+
+def test_a_follower_far_behind_does_not_hold_all_versions(tmp_path: Path) -> None:
+    """Each version changes most of the elements, but is not larger than the values, so no version but the first is an
+    anchor."""
+    store = NamedBytes()
+    trainer = {"weight": np.zeros(200_000, np.int64), "other": np.zeros(200_000, np.int64)}
+    evaluator = {name: array.copy() for name, array in trainer.items()}
+    publisher, follower = Publisher(store, anchor_every=100), Follower(store)
+    publisher.publish(weights(trainer))
+    follower.follow(weights(evaluator), 1.0)
+    for step in range(20):
+        trainer["weight"][step % 2 :: 2] += 1
+        trainer["other"][step] = step
+        publisher.publish(weights(trainer))
+    assert sum(map(len, store.kept.values())) > 5 * 3_200_000
+    tracemalloc.start()
+    try:
+        follower.follow(weights(evaluator), 1.0)
+        assert tracemalloc.get_traced_memory()[1] < 2.8 * 3_200_000
+    finally:
+        tracemalloc.stop()
+    assert equal(trainer, evaluator)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        # One byte would be written to all elements.
+        (lambda bias: {"element_bytes": 1, "shape": (7,)}, "'bias' has elements of 1 bytes"),
+        (lambda bias: {"name": "embedding", "dtype": "float32", "shape": (50, 8)}, "bias"),
+        (lambda bias: {"after": bias.after ^ 1}, "gives 'bias' other bytes"),
+    ],
+)
+def test_a_wrong_publisher_changes_nothing(tmp_path: Path, change: Any, what: str) -> None:
+    store = NamedBytes()
+    trainer, evaluator = model(), model(seed=1)
+    publisher, follower = Publisher(store), Follower(store)
+    for _ in range(2):
+        publisher.publish(weights(trainer))
+        follower.follow(weights(evaluator), 1.0)
+        trained(trainer, 1)
+    publisher.publish(weights(trainer))
+    name = f"{3:012d}.weights"
+
+    def altered(entries: Any) -> Any:
+        embedding, bias, *rest = entries
+        if "element_bytes" in (changed := change(bias)):
+            bias = bias.model_copy(update={"encoding": "same", "bytes": 0, "crc": 0})
+        return (embedding, bias.model_copy(update=changed), *rest)
+
+    before = {key: array.copy() for key, array in evaluator.items()}
+    right, store.kept[name] = store.kept[name], rewritten(store.kept[name], altered)
+    with pytest.raises((CorruptPayload, Mismatch), match=what):
+        follower.follow(weights(evaluator), 1.0)
+    assert equal(evaluator, before)
+    store.kept[name] = right
+    assert follower.follow(weights(evaluator), 1.0) == 3
+
+
+def rewritten(data: bytes, altered: Any) -> bytes:
+    """The version with altered entries, and the parts that they still have."""
+    version = read(data, "here")
+    entries = tuple(altered(version.header.tensors))
+    parts = [part if new.bytes else b"" for (_, part), new in zip(version.parts(), entries, strict=True)]
+    return b"".join(written(version.header.model_copy(update={"tensors": entries}), parts))
 
 
 class FullStore(FolderStore):

@@ -5,20 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from hipress._library import load_core
 from hipress.errors import CorruptPayload, InvalidArgument, Timeout
+from hipress.weights.chain import Bytes, Chain, Step
 from hipress.weights.store import Store, name_of, versions
-from hipress.weights.version import Entry, Version, read
-from hipress.weights.weight import Weight, check_names, check_same_model
+from hipress.weights.weight import Weight, check_names
 
-Bytes: TypeAlias = NDArray[np.uint8]
-#: One tensor in one version: its entry, and its part of the payload.
-Step: TypeAlias = tuple[Entry, memoryview]
 #: Seconds between two requests to the store: the first pause, and the longest.
 _PAUSES = (0.02, 1.0)
 
@@ -56,10 +49,13 @@ class Follower:
             missing: int | None = None
             found = versions(self._store)
             if found and (found[-1] > self._version or from_anchor):
-                chain = self._chain(found, from_anchor)
-                if not isinstance(chain, int):
-                    return self._apply(weights, chain)
-                missing = chain
+                chain = self._chain(weights, found, from_anchor)
+                try:
+                    if not isinstance(chain, int):
+                        return self._apply(weights, chain)
+                    missing = chain
+                except FileNotFoundError:  # the publisher has deleted it while the chain was read again
+                    missing = None
             left = deadline - time.monotonic()
             if left <= 0 and missing is not None:
                 raise Timeout(
@@ -75,58 +71,48 @@ class Follower:
             time.sleep(min(pause, left))
             pause = min(2 * pause, _PAUSES[1])
 
-    def _chain(self, found: list[int], from_anchor: bool) -> list[Version] | int:
-        """The versions to apply, the oldest first; or the number of one of them that is missing: the publisher has
-        deleted it in between, or the stream has a gap."""
-        chain: list[Version] = []
+    def _chain(self, weights: Sequence[Weight], found: list[int], from_anchor: bool) -> Chain | int:
+        """What to write; or the number of a version that is missing: the publisher has deleted it in between, or the
+        stream has a gap."""
+        chain = Chain(self._store, weights)
         number = found[-1]
         while True:
-            name = name_of(number)
             try:
-                data = self._store.read(name)
+                header = chain.add(number)
+                if chain.is_whole or (header.base == self._version and not from_anchor):
+                    return chain
             except FileNotFoundError:
                 return number
-            version = read(data, f"{name} in {self._store}")
-            if version.header.version != number:
-                raise CorruptPayload(f"{name} in {self._store} says that it is version {version.header.version}")
-            chain.append(version)
-            base = version.header.base
-            if base is None or (base == self._version and not from_anchor):
-                return chain[::-1]
-            if base >= number:
-                raise CorruptPayload(f"{name} in {self._store} is based on version {base}, which is not older")
-            number = base
+            assert header.base is not None
+            if header.base >= number:
+                raise CorruptPayload(
+                    f"{name_of(number)} in {self._store} is based on version {header.base}, which is not older"
+                )
+            number = header.base
 
-    def _apply(self, weights: Sequence[Weight], chain: list[Version]) -> int:
-        kinds = [(weight.name, weight.kind) for weight in weights]
-        for version in chain:
-            theirs = [(entry.name, entry.kind) for entry in version.header.tensors]
-            check_same_model(kinds, theirs, f"version {version.header.version} in {self._store}")
+    def _apply(self, weights: Sequence[Weight], chain: Chain) -> int:
+        core = load_core()
         for weight in weights:
             if not weight.bytes.flags.writeable:
                 raise InvalidArgument(f"the weight '{weight.name}' is read-only")
-        core = load_core()
-        by_name = {weight.name: weight for weight in weights}
-        if not chain[0].is_anchor:
-            for weight in weights:
-                if core.crc32c(weight.bytes) != self._sums[weight.name]:
-                    raise InvalidArgument(
-                        f"the weight '{weight.name}' was changed since version {self._version} was applied to it: "
-                        "follow with from_anchor=True, or follow with the weights of the last call"
-                    )
-        steps = {name: _steps(parts) for name, parts in _by_tensor(chain).items()}
-        last = chain[-1].header
+            if weight.name in chain.open and core.crc32c(weight.bytes) != self._sums[weight.name]:
+                raise InvalidArgument(
+                    f"the weight '{weight.name}' was changed since version {self._version} was applied to it: "
+                    "follow with from_anchor=True, or follow with the weights of the last call"
+                )
+        last, steps = chain.last, chain.steps()
+        by_name = {weight.name: weight.bytes for weight in weights}
         for entry in last.tensors:
             # On a copy of one tensor at a time: otherwise an error would leave weights of two versions.
-            if self._sum_after(by_name[entry.name].bytes, steps[entry.name], entry.name) != entry.after:
+            if self._sum_after(by_name[entry.name], steps[entry.name], entry.name) != entry.after:
                 raise CorruptPayload(
                     f"version {last.version} in {self._store} gives '{entry.name}' other bytes than the publisher's: "
                     "the files are of different streams; follow with from_anchor=True, or clear the folder and "
                     "start the publisher again"
                 )
         for name, parts in steps.items():
-            for entry, part in parts:
-                _write(by_name[name].bytes, entry, part)
+            for step in parts:
+                step.write(by_name[name])
         self._version = last.version
         self._sums = {entry.name: entry.after for entry in last.tensors}
         return self._version
@@ -135,37 +121,10 @@ class Follower:
         """The CRC-32C of a tensor after these steps, which leave it unchanged here."""
         if not steps:
             return self._sums[name]
-        if len(steps) == 1 and steps[0][0].encoding == "raw":
-            return steps[0][0].crc
+        if len(steps) == 1 and steps[0].crc is not None:
+            return steps[0].crc
         copied = weight.copy()
-        for entry, part in steps:
-            _write(copied, entry, part)
+        for step in steps:
+            step.write(copied)
         found: int = load_core().crc32c(copied)
         return found
-
-
-def _by_tensor(chain: Sequence[Version]) -> dict[str, list[Step]]:
-    """Each tensor's entries and parts in the versions of a chain, the oldest first."""
-    parts: dict[str, list[Step]] = {entry.name: [] for entry in chain[-1].header.tensors}
-    for version in chain:
-        for entry, part in version.parts():
-            parts[entry.name].append((entry, part))
-    return parts
-
-
-def _steps(parts: Sequence[Step]) -> list[Step]:
-    """What has to be written: nothing for versions that left the tensor as it was, or that a later one replaces."""
-    steps: list[Step] = []
-    for entry, part in parts:
-        if entry.encoding == "raw":
-            steps = []
-        if entry.encoding != "same":
-            steps.append((entry, part))
-    return steps
-
-
-def _write(weight: Bytes, entry: Entry, part: memoryview) -> None:
-    if entry.encoding == "raw":
-        weight[:] = np.frombuffer(part, np.uint8)
-    else:
-        load_core().apply_changes(weight, part, entry.element_bytes)

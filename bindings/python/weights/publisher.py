@@ -14,6 +14,9 @@ from hipress.weights.store import Store, name_of, versions
 from hipress.weights.version import Buffer, Encoding, Entry, Header, written
 from hipress.weights.weight import Weight, check_names, check_same_model
 
+#: A version becomes an anchor if the tensors that it does not have as a whole are at most this part of the bytes.
+_NEARLY = 16
+
 
 class Publisher:
     """The only writer of a stream. It keeps a copy of the last version to find the changes.
@@ -54,30 +57,56 @@ class Publisher:
             check_same_model(kinds, self._kinds, "the version before")
         copies, self._copies = self._copies, {}  # after an error, followers may lack values of these copies
         version = self._version + 1
+        self._refuse_if_another_went_on()
         anchor = not copies or version - self._anchors[-1] >= self._anchor_every
-        entries, payload = [], []
-        for weight in weights:
-            entry, part = _entry(weight, None if anchor else copies[weight.name], copies)
-            entries.append(entry)
-            payload.append(part)
+        made = [_entry(weight, None if anchor else copies[weight.name], copies) for weight in weights]
+        if not anchor and _is_nearly_raw([entry for entry, _ in made]):
+            anchor, made = True, [_as_raw(entry, part, copies[entry.name]) for entry, part in made]
+        entries, payload = [entry for entry, _ in made], [part for _, part in made]
         header = Header(version=version, base=None if anchor else self._version, tensors=tuple(entries))
         try:
             self._store.write(name_of(version), written(header, payload))
         except FileExistsError:
-            raise InvalidArgument(
-                f"version {version} is in {self._store} already: another publisher writes there, and a stream has one"
-            ) from None
+            raise self._another(version) from None
         self._version, self._copies, self._kinds = version, copies, kinds
         if anchor:
             self._anchors.append(version)
             self._delete_old()
         return version
 
+    def _refuse_if_another_went_on(self) -> None:
+        """What the store holds decides which publisher is the stream's. The number alone does not: another publisher
+        deletes old versions, so a number can be free again."""
+        newest = max(versions(self._store), default=0)
+        if newest > self._version:
+            raise self._another(newest)
+
+    def _another(self, version: int) -> InvalidArgument:
+        return InvalidArgument(
+            f"version {version} is in {self._store} already, and this publisher's last version is {self._version}: "
+            "another publisher writes there, and a stream has one. Nothing was written; end one of the two, or give "
+            "each a store of its own"
+        )
+
     def _delete_old(self) -> None:
         self._anchors = self._anchors[-self._keep_anchors :]
         for version in versions(self._store):
             if len(self._anchors) == self._keep_anchors and version < self._anchors[0]:
                 self._store.delete(name_of(version))
+
+
+def _is_nearly_raw(entries: Sequence[Entry]) -> bool:
+    """Whether nearly all values are in the version: then it has all, so that no follower needs the version before."""
+    whole = sum(entry.tensor_bytes for entry in entries)
+    missing = sum(entry.tensor_bytes for entry in entries if entry.encoding != "raw")
+    return missing * _NEARLY <= whole
+
+
+def _as_raw(entry: Entry, part: Buffer, values: NDArray[np.uint8]) -> tuple[Entry, Buffer]:
+    if entry.encoding == "raw":
+        return entry, part
+    changed = {"encoding": "raw", "bytes": values.size, "crc": entry.after}
+    return entry.model_copy(update=changed), values.data
 
 
 def _entry(weight: Weight, old: NDArray[np.uint8] | None, copies: dict[str, NDArray[np.uint8]]) -> tuple[Entry, Buffer]:

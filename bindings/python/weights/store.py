@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from hipress.errors import InvalidArgument
 from hipress.weights.version import Buffer
 
 _SUFFIX = ".weights"
+#: A version that is being written: the name that it will get, and letters of tempfile.
+_UNFINISHED = re.compile(rf"\.(\d{{12}}{re.escape(_SUFFIX)})-\w+")
 #: The errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -38,7 +41,8 @@ class Store(Protocol):
 class FolderStore:
     """A folder with one file per version; the folder may be on a network file system.
 
-    A file gets its name only when it is complete and on the disk, so a publisher that dies leaves no truncated file.
+    A file gets its name only when it is complete and on the disk, so a publisher that dies leaves no truncated version.
+    The file without a name that it leaves is removed when the next version has been written.
 
     Raises InvalidArgument if the folder cannot be made.
     """
@@ -71,7 +75,11 @@ class FolderStore:
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
                 os.fsync(file.fileno())
-            self._name(Path(unfinished), self._folder / name)
+            try:
+                self._name(Path(unfinished), self._folder / name)
+            except FileNotFoundError:  # another publisher has written this version or a newer one, see _remove_dead
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
+            self._remove_dead(name)
             self._sync()
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -80,6 +88,15 @@ class FolderStore:
     def delete(self, name: str) -> None:
         """See Store."""
         (self._folder / name).unlink(missing_ok=True)
+
+    def _remove_dead(self, name: str) -> None:
+        """Removes unfinished files of versions up to this one. Their publisher was killed; or it was overtaken, and is
+        refused when it finds its file gone."""
+        for entry in os.scandir(self._folder):
+            found = _UNFINISHED.fullmatch(entry.name)
+            if found is not None and found[1] <= name:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(entry.path)
 
     def _name(self, unfinished: Path, name: Path) -> None:
         try:
