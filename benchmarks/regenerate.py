@@ -82,6 +82,7 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
 
 #: The seeds of longer trainings with AdamW.
 ADAM_SEEDS = (0, 1, 2)
+OTHER_TEXT = "optimizers-licences"
 #: The optimizers that belong to codecs, in a training of the same length.
 ADAM_OWN = "adam-own-seed0"
 #: Arguments of checkpoints.py by name.
@@ -132,7 +133,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     **{
         f"train-4-1gbit-{name}": (
             *("train.py", "--nodes", "4", "--rate", "1gbit", "--model", *trained, "--steps", "7"),
-            *("--codec", "onebit", "--peer", "ddp,horovod"),
+            *("--codec", "onebit", "--peer", "ddp,ddp-fp16,hook-int8,hook-int4,hook-onebit,horovod"),
         )
         for name, trained in TRAINED.items()
     },
@@ -156,6 +157,11 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "adapter-cost": ("adapter_cost.py",),
     "accuracy": ("accuracy.py",),
     "optimizers": ("optimizers.py",),
+    # Another text and more steps, for AdamW only: a codec that suits one text may harm the training with another.
+    OTHER_TEXT: (
+        *("optimizers.py", "--text", "licences", "--optimizer", "adamw", "--steps", "300", "--codec"),
+        "none,int8,int4,terngrad(bitwidth=4),terngrad,onebit(error_feedback=false),OneBitAdam",
+    ),
     **{
         f"adam-seed{seed}": (
             *("optimizers.py", "--codec", "onebit,OneBitAdam", "--optimizer", "adamw"),
@@ -212,7 +218,7 @@ GPU_RESULTS: dict[str, tuple[str, ...]] = {
     **{
         f"train-gpu-4-{rate}-{model}": (
             *("train.py", "--device", "cuda", "--nodes", "4", "--rate", rate, "--model", model, "--steps", "7"),
-            *("--codec", "onebit", "--peer", "ddp,ddp-fp16,hook-onebit,hook-int4"),
+            *("--codec", "onebit", "--peer", "ddp,ddp-fp16,ddp-bf16,hook-int8,hook-int4,hook-onebit"),
         )
         for rate, model in GPU_TRAINED
     },

@@ -51,19 +51,29 @@ def sync_table(results: Mapping[str, Result]) -> str:
     lines: list[tuple[str, ...]] = []
     for model, result in results.items():
         if result is None:
-            lines.append((model, NOT_MEASURED, *[""] * 6))
+            lines.append((model, NOT_MEASURED, *[""] * 7))
             continue
         rows = [row for row in result if row["system"] != "best"]
         ours = sorted((row for row in rows if row.get("topology")), key=lambda row: float(row["time_s"]))
-        lines += [(model, *_system_cells(row)) for row in [*ours, *(row for row in rows if not row.get("topology"))]]
-    return table(
-        "Model | System | Time: | Speedup: | Limit of the link: | of the codec: | Time / limit: | Cores busy:", lines
-    )
+        half = time_of(result, "gloo-fp16")
+        others = [row for row in rows if not row.get("topology")]
+        lines += [(model, *_system_cells(row, half)) for row in [*ours, *others]]
+    heads = "Model | System | Time: | Speedup: | Beside torch's fp16 hook: | Limit of the link: | of the codec:"
+    return table(f"{heads} | Time / limit: | Cores busy:", lines)
 
 
-def _system_cells(row: Row) -> tuple[str, ...]:
+def beside(row: Row, peer_s: float | None) -> str:
+    """How many times as fast as the peer a system is; bold if HiPress is slower."""
+    if peer_s is None or row["time_s"] is None:
+        return "–"
+    ratio = peer_s / float(row["time_s"])
+    is_ours = bool(row.get("topology")) or str(row["system"]).startswith(("hipress", "hook-"))
+    return f"**{times(ratio)}**" if is_ours and ratio < 1 else times(ratio)
+
+
+def _system_cells(row: Row, half: float | None) -> tuple[str, ...]:
     if row["time_s"] is None:
-        return (str(row["system"]), NOT_MEASURED, *[""] * 5)
+        return (str(row["system"]), NOT_MEASURED, *[""] * 6)
     name = str(row["system"])
     if name.startswith("hook-"):
         name = f"DDP's hook, `{row['codec']}`"
@@ -74,6 +84,7 @@ def _system_cells(row: Row) -> tuple[str, ...]:
         name,
         seconds(row["time_s"]),
         times(row["speedup_ratio"]),
+        beside(row, half),
         seconds(row.get("link_limit_s")),
         seconds(row.get("compute_limit_s")),
         times(row.get("limit_ratio")),
@@ -136,19 +147,36 @@ def ablation_table(result: Result) -> str:
     return caption + table("Row | Averaged after: | Gain: | Next forward over after: | Gain: | Waits:", lines)
 
 
+#: What carried the tensors of a training step. Older results of GPUs are of Gloo, too.
+_CARRIERS = {"gloo": "Gloo", "nccl": "NCCL", "engine": "HiPress' engine"}
+
+
 def train_table(results: Mapping[str, Result]) -> str:
     """A row for each model and system."""
     lines: list[tuple[str, ...]] = []
     for model, result in results.items():
         if result is None:
-            lines.append((model, NOT_MEASURED, *[""] * 4))
+            lines.append((model, NOT_MEASURED, *[""] * 6))
+        halves = [time for name in ("ddp-fp16", "ddp-bf16") if (time := time_of(result, name)) is not None]
         for row in result or []:
             if row["time_s"] is None:
-                lines.append((model, str(row["system"]), NOT_MEASURED, *[""] * 3))
+                lines.append((model, str(row["system"]), NOT_MEASURED, *[""] * 5))
                 continue
             alone, ratio = seconds(row["alone_s"]), times(row["time_alone_ratio"])
-            lines.append((model, str(row["system"]), seconds(row["time_s"]), alone, ratio, times(row["speedup_ratio"])))
-    return table("Model | System | Step: | Computing alone: | Step / computing: | Speedup:", lines)
+            gains = times(row["speedup_ratio"]), beside(row, min(halves, default=None))
+            lines.append((model, str(row["system"]), _carrier(row), seconds(row["time_s"]), alone, ratio, *gains))
+    heads = "Model | System | Over | Step: | Computing alone: | Step / computing: | Speedup:"
+    return table(f"{heads} | Beside torch's 16-bit hook:", lines)
+
+
+def _carrier(row: Row) -> str:
+    """What carried a system's gradients."""
+    system = str(row["system"])
+    if system.startswith("hipress"):
+        return _CARRIERS["engine"]
+    if system.startswith("dist-sync"):
+        return "MXNet's servers"
+    return _CARRIERS[row.get("group") or "gloo"]
 
 
 def gpu_train_table(results: Mapping[str, Result]) -> str:

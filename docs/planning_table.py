@@ -36,33 +36,6 @@ def decision_table(results: Mapping[str, tables.Result]) -> str:
     )
 
 
-def codecs_table(results: Mapping[str, tables.Result]) -> str:
-    """A row for each codec with one model: its time over each link, and the ratio to the time without codec."""
-    links = {rate: "no limit" if rate == "none" else rate.replace("gbit", " Gbit/s") for rate in results}
-    lines = [
-        (text, *(_against_none(result, system, codec) for result in results.values()))
-        for text, system, codec in (
-            *((f"`{codec}`", "uniform", codec) for codec in ("none", "onebit", "tbq", "terngrad", "dgc")),
-            ("chosen by a plan", "plan", None),
-        )
-    ]
-    return tables.table("Codec | " + " | ".join(f"{text}:" for text in links.values()), lines)
-
-
-def _against_none(result: tables.Result, system: str, codec: str | None) -> str:
-    """The fastest run with a codec, or the plan that may use every codec; bold if it is slower than without codec."""
-    if result is None:
-        return tables.NOT_MEASURED
-    raw = min((row for row in result if row["system"] == "uniform" and row["codec"] == "none"), key=_time)
-    rows = [row for row in result if row["system"] == system and (codec is None or row["codec"] == codec)]
-    if not rows:
-        return tables.NOT_MEASURED
-    row = max(rows, key=lambda row: len(row["codec"].split(","))) if codec is None else min(rows, key=_time)
-    gain = raw["time_s"] / row["time_s"]
-    text = f"{tables.seconds(row['time_s'])} ({tables.times(gain, 1)})"
-    return f"**{text}**" if gain < 1 else text
-
-
 def replanning_table(result: tables.Result) -> str:
     """A row for each plan of a training in which the links change."""
     if result is None:

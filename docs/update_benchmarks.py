@@ -21,8 +21,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 import benchmark_tables as tables  # noqa: E402 -- after the path
 from checkpoint_table import cost_table, resumed_table  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
+from first_screen import averages_table, steps_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
-from planning_table import codecs_table, decision_table, planning_table, replanning_table, speed_table  # noqa: E402
+from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
 from benchmarks.models import MODELS  # noqa: E402
 from benchmarks.regenerate import (  # noqa: E402
@@ -102,6 +103,8 @@ PowerSGD loses to plain Gloo at 5 Gbit/s, because it computes too long on these 
 """
 _SYNC = """\
 *Speedup*: the time of the first peer (Gloo as DistributedDataParallel uses it), divided by the time of this system.
+*Beside torch's fp16 hook*: the time of that hook, which sends float16, divided by the time of this system. HiPress
+loses in the bold cells.
 *Limit of the link*: the bytes that this system sends, divided by the rate of the link. *Limit of the codec*: the time
 that the cores need for encoding and decoding alone. *Time / limit*: the time divided by the larger limit; 1 is the
 best possible value. *Cores busy*: the processor time of all ranks, divided by the time and the number of cores.
@@ -194,16 +197,20 @@ time of a step without synchronisation. *To the loss of DDP's half*: the time un
 of its steps.
 """
 _TRAINING = """\
+*Over*: the library that carries the gradients. *Speedup*: the time of DDP (MXNet: of `dist-sync`), divided by the time
+of this system. *Beside torch's 16-bit hook*: the same with the faster of DDP's fp16 and bf16 hooks; HiPress loses in
+the bold cells.
+
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
 images or four texts. With a smaller batch a rank computes less but compresses the same amount, on the same two cores.
 """
 _GPU_TRAINING = """\
 `make bench-gpu` measures these, too: 4 hosts, one rank each, with 32 images or texts in a batch. The hosts are emulated
-on a machine with 16 cores, and **all ranks share its one GPU**. `hook-onebit` and `hook-int4` are
-[HiPress' hook for DDP](guide/pytorch.md), and `hipress onebit ps` is HiPress' optimizer. DDP and the hook use Gloo,
-because NCCL refuses ranks that share a GPU. The GPU runs one process at a time, in slices of some milliseconds, so each
-kernel of a codec may wait for the passes of three other ranks. DDP's fp16 hook runs fewer kernels, and is faster for
-ResNet-50 at 10 Gbit/s. Ranks with GPUs of their own were not measured.
+on a machine with 16 cores, and **all ranks share its one GPU**. `hook-CODEC` is
+[HiPress' hook for DDP](guide/pytorch.md), and `hipress onebit ps` is HiPress' optimizer. DDP's gradients travel as
+float32, with `ddp-fp16` and `ddp-bf16` as these types. The GPU runs one process at a time, in slices of some
+milliseconds, so each kernel of a codec may wait for the passes of three other ranks. DDP's fp16 hook runs fewer
+kernels. Ranks with GPUs of their own were not measured.
 """
 
 
@@ -301,28 +308,36 @@ def page(load: Load, folder: Path) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def codecs_block(load: Load) -> str:
-    """The table of codecs over several links, and sentences about ranks that share memory and about a GPU."""
-    block = codecs_table({rate: load(f"planning-4-{rate}-resnet50") for rate in PLANNED_RATES})
+_NAMES = {"resnet50": "ResNet-50", "bert-base": "BERT-base"}
+
+
+def _link(rate: str) -> str:
+    return rate.replace("gbit", " Gbit/s")
+
+
+def readme_block(load: Load) -> str:
+    """Whole training steps, then averages alone, then ranks that share memory."""
+    steps = {}
+    for rate, model in GPU_TRAINED:
+        result = load(f"train-gpu-4-{rate}-{model}")
+        gpu = result[0]["device"].removeprefix("NVIDIA ").split(" ")[0] if result else "GPU"
+        steps[f"{_NAMES[model]} on one {gpu}, {_link(rate)}"] = result
+    for model, shown in _NAMES.items():
+        steps[f"{shown} on two CPU cores, 1 Gbit/s"] = load(f"train-4-1gbit-{model}")
+    averages = {
+        f"{shown}, {_link(rate)}": load(f"sync-4-{rate}-{model}-hooks")
+        for model, shown in _NAMES.items()
+        for rate in RATES
+    }
+    return f"{steps_table(steps)}\n{averages_table(averages)}{_shared_memory(load)}"
+
+
+def _shared_memory(load: Load) -> str:
+    """A sentence about ranks of one host; empty if they were not measured."""
     rows = {row["system"]: row for row in load("sync-loopback-4x100M") or []}
     found = [rows[f"hipress {codec}"] for codec in ("none", "fp16", "onebit") if f"hipress {codec}" in rows]
     shown = ", ".join(f"`{row['codec']}` {tables.seconds(row['time_s'])}" for row in found)
-    memory = f"Four ranks of one host, which exchange 100 MB through memory: {shown}.\n" if found else ""
-    sentences = memory + _gpu_steps(load)
-    return f"{block}\n{sentences}" if sentences else block
-
-
-def _gpu_steps(load: Load) -> str:
-    """Sentences about BERT-base with HiPress' hook on a GPU; empty if it was not measured."""
-    steps = []
-    for rate, model in GPU_TRAINED:
-        result = load(f"train-gpu-4-{rate}-{model}")
-        ddp, hook = tables.time_of(result, "ddp"), tables.time_of(result, "hook-onebit")
-        if model == "bert-base" and ddp is not None and hook is not None:
-            ours = f"{tables.seconds(hook)} ({ddp / hook:.1f} ×) with HiPress' hook and `onebit`"
-            place = f"Over {rate.removesuffix('gbit')} Gbit/s"
-            steps.append(f"{place} a step takes {tables.seconds(ddp)} with DDP and {ours}.")
-    return " ".join(["Four ranks train BERT-base on a GPU that they share.", *steps]) + "\n" if steps else ""
+    return f"\nFour ranks of one host, which exchange 100 MB through memory: {shown}.\n" if found else ""
 
 
 def peers_block(load: Load) -> str:
@@ -415,7 +430,7 @@ def main() -> int:
     load = loader(RESULTS_FOLDER)
     pages = {
         PAGE: page(load, RESULTS_FOLDER),
-        README: with_blocks(README, codecs_block(load)),
+        README: with_blocks(README, readme_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),
         CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers"))),

@@ -90,7 +90,7 @@ def _train(leg: Leg, model: nn.Module, optimizer: Any, text: Text) -> dict[str, 
 
 
 def _trained(leg: Leg) -> Trained:
-    text = read_text()
+    text = read_text("help")
     torch.manual_seed(leg.seed)  # the same initial weights on all ranks and in all trainings of a seed
     model = CharacterModel(text.characters)
     (trial,) = trials([leg.system], ["adamw"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meeting of ranks in torch.distributed over Gloo."""
+"""The meeting of ranks in torch.distributed over Gloo, and over NCCL for tensors on a GPU that the ranks share."""
 
 from __future__ import annotations
 
@@ -20,13 +20,20 @@ from benchmarks.harness.meeting import Meeting
 T = TypeVar("T")
 
 
-def join(timeout_s: float, port: int = 0) -> None:
-    """Joins as the rank in the environment. `port`: the rendezvous port on this machine; 0: the environment has it."""
+def join(timeout_s: float, port: int = 0, *, nccl: bool = False) -> None:
+    """Joins as the rank in the environment. `port`: the rendezvous port on this machine; 0: the environment has it.
+    `nccl`: NCCL carries tensors on the GPU, and the ranks share one GPU."""
     # One thread for all systems: more threads would compete with the other ranks of this machine.
     torch.set_num_threads(1)
     address = f"127.0.0.1:{port}" if port else f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    if nccl:
+        # NCCL refuses two ranks on one GPU unless they seem to be on different hosts.
+        os.environ.setdefault("NCCL_HOSTID", f"host-{os.environ['HIPRESS_RANK']}")
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", os.environ.get("GLOO_SOCKET_IFNAME", "lo"))
+        os.environ.setdefault("NCCL_IB_DISABLE", "1")
+        torch.cuda.set_device(0)
     dist.init_process_group(
-        "gloo",
+        "cpu:gloo,cuda:nccl" if nccl else "gloo",
         init_method=f"tcp://{address}",
         rank=int(os.environ["HIPRESS_RANK"]),
         world_size=int(os.environ["HIPRESS_SIZE"]),

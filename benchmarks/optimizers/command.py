@@ -4,8 +4,9 @@
     python benchmarks/optimizers.py --json FILE
     python benchmarks/optimizers.py --codec none,onebit --optimizer adamw
 
-Each row is a training of a character model with a million parameters (model.py) on the text of Python's help. All
-trainings start from the same weights and see the same sequences. README.md describes the columns.
+Each row is a training of a character model with a million parameters (model.py) on the text of Python's help, or with
+`--text licences` on the licence texts of PyTorch's package. All trainings start from the same weights and see the same
+sequences. README.md describes the columns.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def arguments() -> argparse.ArgumentParser:
         default=list(OPTIMIZERS),
         help=f"by commas (default: {','.join(OPTIMIZERS)})",
     )
+    parser.add_argument("--text", choices=("help", "licences"), default="help", help="(default: help)")
     parser.add_argument("--ranks", type=int, default=4, help="processes of this machine (default: 4)")
     parser.add_argument("--steps", type=int, default=150, help="steps of each training (default: 150)")
     parser.add_argument("--sequences", type=int, default=4, help="sequences of each rank and step (default: 4)")
@@ -59,7 +61,7 @@ def run(given: argparse.Namespace) -> list[Row]:
     todo = trials([DDP, *given.codec], given.optimizer)
 
     def command(port: int, result: str) -> tuple[str, ...]:
-        job = Job(todo, given.steps, given.sequences, given.seed, port, result)
+        job = Job(todo, given.text, given.steps, given.sequences, given.seed, port, result)
         return (sys.executable, str(_RANK), job.to_json())
 
     answers = json.loads(run_job(command, None, world=given.ranks))
@@ -86,6 +88,7 @@ def rows_of(todo: list[Trial], trained: list[Trained], given: argparse.Namespace
                 "above_ddp_nats": None if one.loss is None or of_ddp is None else one.loss - of_ddp,
                 "bytes": one.bytes_sent,
                 "bytes_frozen": one.bytes_frozen,
+                "text": given.text,
                 "parameters": one.parameters,
                 "ranks": given.ranks,
                 "steps": given.steps,

@@ -62,11 +62,13 @@ def _with_option(codec: str, option: str) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """The settings, equal on all ranks. `sequences`: number per rank and step. `gloo_port`: the port of the rendezvous;
+    """The settings, equal on all ranks. `text`: a name of model.TEXTS. `sequences`: number per rank and
+    step. `gloo_port`: the port of the rendezvous;
     `result`: the file of rank 0's answer.
     """
 
     trials: list[Trial]
+    text: str
     steps: int
     sequences: int
     seed: int

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of optimizers.py: a transformer that predicts the next character of a text that is part of Python."""
+"""The model of optimizers.py: a transformer that predicts the next character of an installed text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import distribution
 
 import torch
 from torch import nn
@@ -29,11 +30,26 @@ class Text:
         return torch.stack([self.trained[start : start + CONTEXT + 1] for start in starts.tolist()])
 
 
-def read_text() -> Text:
+def _help() -> str:
     """The texts of Python's help(): about 700,000 characters, which differ slightly between versions of Python."""
     from pydoc_data.topics import topics
 
-    text = "\n".join(topics[name] for name in sorted(topics))
+    return "\n".join(topics[name] for name in sorted(topics))
+
+
+def _licences() -> str:
+    """The different licence texts of PyTorch's package: about 190,000 characters, which differ between its versions."""
+    files = (file for file in distribution("torch").files or () if "licenses" in file.parts)
+    return "\n".join(sorted({file.locate().read_text(errors="replace") for file in files}))  # type: ignore[attr-defined]
+
+
+#: Texts by the name on the command line.
+TEXTS = {"help": _help, "licences": _licences}
+
+
+def read_text(name: str) -> Text:
+    """A text of TEXTS."""
+    text = TEXTS[name]()
     numbers = {character: number for number, character in enumerate(sorted(set(text)))}
     encoded = torch.tensor([numbers[character] for character in text])
     pieces = encoded.split(_PIECE)

@@ -96,7 +96,7 @@ def main() -> None:
     """Runs the trainings of the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     join(_TIMEOUT, job.gloo_port)
-    text = read_text()
+    text = read_text(job.text)
     results = []
     for trial in job.trials:
         start = time.monotonic()

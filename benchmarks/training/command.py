@@ -3,7 +3,7 @@
 
     python benchmarks/train.py --nodes 4 --rate 1gbit --model resnet50 --codec none,onebit \\
         --topology ps --peer ddp,ddp-fp16,horovod --json FILE
-    python benchmarks/train.py --device cuda --nodes 4 --rate 1gbit --model bert-base --peer ddp,hook-onebit --json FILE
+    python benchmarks/train.py --device cuda --nodes 4 --rate 1gbit --model bert-base --peer ddp,hook-int8 --json FILE
     python benchmarks/train.py --framework mxnet --nodes 4 --rate 1gbit --model resnet50 --codec onebit \\
         --peer dist-sync,dist-sync-2bit,horovod --json FILE
 
@@ -27,7 +27,7 @@ from benchmarks.harness import framework_environment, horovod_environment
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, run_job
 from benchmarks.harness.report import Row, parse_names, print_table, spread, write_json
-from benchmarks.training.job import APART, BATCH_SIZES, GPU_BATCH_SIZES, MODELS, PEERS, Job, Measured
+from benchmarks.training.job import APART, BATCH_SIZES, GPU_BATCH_SIZES, GROUPS, MODELS, PEERS, Job, Measured
 
 _RANKS = {"torch": "rank.py", "mxnet": "mxnet_rank.py"}
 _PEERS = tuple(dict.fromkeys(peer for peers in PEERS.values() for peer in peers))
@@ -50,6 +50,11 @@ def arguments() -> argparse.ArgumentParser:
     batches = ", ".join(f"{model} {size}, on a GPU {GPU_BATCH_SIZES[model]}" for model, size in BATCH_SIZES.items())
     parser.add_argument(
         "--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu; on cuda ranks share a GPU)"
+    )
+    parser.add_argument(
+        "--group",
+        choices=sorted({group for groups in GROUPS.values() for group in groups}),
+        help="what carries the tensors of DDP and the hook (default: gloo, with --device cuda nccl)",
     )
     parser.add_argument("--batch-size", type=int, help=f"batch size of each rank (default: {batches})")
     parser.add_argument(
@@ -84,6 +89,12 @@ def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
             parser.error(f"{peer} is no peer of --framework {given.framework}; its peers are {', '.join(peers)}")
     if given.model not in models:
         parser.error(f"--framework {given.framework} trains {', '.join(models)}, not {given.model}")
+    groups = GROUPS[given.device]
+    given.group = groups[0] if given.group is None else given.group
+    if given.group not in groups:
+        parser.error(f"--group {given.group} does not take tensors of --device {given.device}")
+    if "ddp-bf16" in given.peer and given.group != "nccl":
+        parser.error("ddp-bf16 needs --group nccl: torch's bf16_compress_hook refuses Gloo")
     if given.framework != "torch" and given.device != "cpu":
         parser.error(f"--device cuda is for --framework torch, not {given.framework}")
     given.world = given.nodes or given.world
@@ -123,6 +134,7 @@ def row(measured: Measured, given: argparse.Namespace, first: float | None) -> R
     return {
         **_place(measured.system, given),
         "device": measured.device,
+        "group": given.group if measured.system not in APART else None,
         **times,
         "time_alone_ratio": measured.compute_ratio,
         "speedup_ratio": None if first is None else first / float(times["time_s"] or 0),
@@ -136,7 +148,7 @@ def unavailable_row(system: str, given: argparse.Namespace, reason: str) -> Row:
     """The row of a system that could not be measured, without figures."""
     figures = [f"{name}{ending}_s" for name in ("time", "alone") for ending in ("", "_min", "_max")]
     figures += ["time_alone_ratio", "speedup_ratio", "cpu_s", "bytes_sent"]
-    return {**_place(system, given), "device": None, **dict.fromkeys(figures), "unavailable": reason}
+    return {**_place(system, given), "device": None, "group": None, **dict.fromkeys(figures), "unavailable": reason}
 
 
 def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tuple[list[Measured], dict[str, str]]:
@@ -166,6 +178,7 @@ def main() -> int:
     job = Job(
         model=given.model,
         device=given.device,
+        group=given.group,
         batch_size=given.batch_size,
         systems=[*(f"hipress {codec} {given.topology}" for codec in given.codec), *given.peer],
         steps=given.steps,

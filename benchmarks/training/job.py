@@ -12,7 +12,12 @@ from dataclasses import dataclass
 DIST_SYNC = ("dist-sync", "dist-sync-2bit")
 #: The peers by framework. They are listed here, so that the command line needs no framework. powerSGD_hook is missing:
 #: over Gloo it starts the operations of several buckets in an order that differs between ranks, and the process ends.
-PEERS = {"torch": ("ddp", "ddp-fp16", "hook-onebit", "hook-int4", "horovod"), "mxnet": (*DIST_SYNC, "horovod")}
+PEERS = {
+    "torch": ("ddp", "ddp-fp16", "ddp-bf16", "hook-int8", "hook-int4", "hook-onebit", "horovod"),
+    "mxnet": (*DIST_SYNC, "horovod"),
+}
+#: Process groups by the device on which the model computes, the default first.
+GROUPS = {"cpu": ("gloo",), "cuda": ("nccl", "gloo")}
 MODELS = {"torch": ("resnet50", "bert-base"), "mxnet": ("resnet50",)}
 #: Default batch sizes of each rank, in images or texts: computing takes about as long as uncompressed synchronisation
 #: at 1 Gbit/s, with four ranks on two cores.
@@ -25,12 +30,14 @@ APART = (*DIST_SYNC, "horovod")
 
 @dataclass(frozen=True)
 class Job:
-    """The settings, equal on all ranks. `device`: "cpu" or "cuda", where the model computes. `interface`: the network
-    device for Horovod; empty: the loopback. `gloo_port`: the port of the rendezvous on this machine; 0: the environment
-    has the address. `result`: the file of rank 0's answer."""
+    """The settings, equal on all ranks. `device`: "cpu" or "cuda", where the model computes. `group`: what carries the
+    tensors of DDP and the hook, "gloo" or "nccl". `interface`: the network device for Horovod; empty: the loopback.
+    `gloo_port`: the port of the rendezvous on this machine; 0: the environment has the address. `result`: the file of
+    rank 0's answer."""
 
     model: str
     device: str
+    group: str
     batch_size: int
     systems: list[str]
     steps: int

@@ -60,7 +60,7 @@ def main() -> None:
         import hipress.torch as hp
 
         hp.init(timeout=job.timeout)
-    join(job.timeout, job.gloo_port)
+    join(job.timeout, job.gloo_port, nccl=job.group == "nccl")
     meeting = TorchMeeting()
     if "horovod" in job.systems:
         # Only the environment of Horovod has this module.

@@ -58,20 +58,20 @@ def ours(workload: Workload, codec: str, topology: str) -> Training:
 
 
 def ddp(workload: Workload) -> Training:
-    """DistributedDataParallel over Gloo."""
+    """DistributedDataParallel."""
     model = DistributedDataParallel(workload.make())
     return _training(model, _sgd(model), workload)
 
 
-def ddp_fp16(workload: Workload) -> Training:
-    """DistributedDataParallel over Gloo with its fp16_compress_hook."""
+def ddp_half(workload: Workload, hook: Any) -> Training:
+    """DistributedDataParallel with torch's own hook for 16 bits."""
     model = DistributedDataParallel(workload.make())
-    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    model.register_comm_hook(None, hook)
     return _training(model, _sgd(model), workload)
 
 
 def hooked(workload: Workload, codec: str) -> Training:
-    """DistributedDataParallel over Gloo with HiPress' hook."""
+    """DistributedDataParallel with HiPress' hook."""
     import hipress.torch.ddp
 
     model = DistributedDataParallel(workload.make())
@@ -91,9 +91,11 @@ def horovod(workload: Workload) -> Training:
 
 PEERS: dict[str, Callable[[Workload], Training]] = {
     "ddp": ddp,
-    "ddp-fp16": ddp_fp16,
-    "hook-onebit": partial(hooked, codec="onebit"),
+    "ddp-fp16": partial(ddp_half, hook=default_hooks.fp16_compress_hook),
+    "ddp-bf16": partial(ddp_half, hook=default_hooks.bf16_compress_hook),
+    "hook-int8": partial(hooked, codec="int8"),
     "hook-int4": partial(hooked, codec="int4"),
+    "hook-onebit": partial(hooked, codec="onebit"),
     "horovod": horovod,
 }
 

@@ -46,19 +46,22 @@ def test_what_there_is_is_shown(tmp_path: Path) -> None:
     best = {**onebit, "system": "best"}
     horovod = row("horovod", None, None, speedup_ratio=None)
     gloo = row("gloo-fp32", None, 2.0)
-    write(tmp_path, "sync-4-1gbit-vgg19-onebit", slower, onebit, best, gloo, row("powersgd", None, 1.0), horovod)
+    half = row("gloo-fp16", None, 0.255)
+    write(tmp_path, "sync-4-1gbit-vgg19-onebit", slower, onebit, best, gloo, half, row("powersgd", None, 1.0), horovod)
     write(tmp_path, "sync-2-5gbit-gpt2-none", row("hipress none", "ps", 1.0), gloo)
     (tmp_path / "sync-4-1gbit-onebit.svg").touch()
     load = update.loader(tmp_path)
     page = update.page(load, tmp_path)
-    ours = "| vgg19 | HiPress `onebit`, `ring` | 250 ms | 8.00 × | 500 ms | 125 ms | 2.00 × | 40% |"
+    ours = "| vgg19 | HiPress `onebit`, `ring` | 250 ms | 8.00 × | 1.02 × | 500 ms | 125 ms | 2.00 × | 40% |"
     assert ours in page
+    assert "| vgg19 | HiPress `onebit`, `ps` | 260 ms | 1.00 × | **0.98 ×** |" in page
+    assert "| vgg19 | powersgd | 1 s | 1.00 × | 0.26 × |" in page
     assert page.index(ours) < page.index("HiPress `onebit`, `ps`")
     assert "| vgg19 | horovod | not measured |" in page
     assert "| 2 | 5gbit | gpt2 | 1 s (`ps`) | 2 s | 0.50 |" in page
     assert "(../benchmarks/results/sync-4-1gbit-onebit.svg)" in page
     block = update.peers_block(load)
-    assert "| vgg19 | 1gbit | 250 ms | 8.0 × | – | 4.0 × | – | 2.00 × |" in block
+    assert "| vgg19 | 1gbit | 250 ms | 8.0 × | 1.0 × | 4.0 × | – | 2.00 × |" in block
     assert "| gpt2 | 1gbit | not measured |" in block
     assert "0.50 to 0.50 times as long as Gloo, in 1 of 16 settings" in block
 
@@ -68,11 +71,14 @@ def test_ablation_and_training(tmp_path: Path) -> None:
     gains = {"time_gain_ratio": 1.5, "step_gain_ratio": 0.96, "stall_s": -0.01, "time_s": 0.3, "step_s": 0.4}
     write(tmp_path, "ablation-4-1gbit-vgg19-backward", {"group": "g", "variant": "without bulk", **setting, **gains})
     step = {"system": "ddp", "time_s": 3.0, "alone_s": 2.0, "time_alone_ratio": 1.5, "speedup_ratio": None}
-    write(tmp_path, "train-4-1gbit-bert-base", step)
+    half = {**step, "system": "ddp-fp16", "time_s": 2.5, "speedup_ratio": 1.2}
+    hook = {**step, "system": "hook-int8", "time_s": 2.6, "speedup_ratio": 1.15, "group": "nccl"}
+    write(tmp_path, "train-4-1gbit-bert-base", step, half, hook)
     page = update.page(update.loader(tmp_path), tmp_path)
     assert "| g: without bulk | 300 ms | 1.50 × | 400 ms | 0.96 × | 0 ms |" in page
     assert "4 hosts at 1gbit, `ps`; backward 200 ms, forward 100 ms; 7 turns." in page
-    assert "| bert-base | ddp | 3 s | 2 s | 1.50 × | – |" in page
+    assert "| bert-base | ddp | Gloo | 3 s | 2 s | 1.50 × | – | 0.83 × |" in page
+    assert "| bert-base | hook-int8 | NCCL | 2.6 s | 2 s | 1.50 × | 1.15 × | **0.96 ×** |" in page
 
 
 def test_blocks_get_into_their_places(tmp_path: Path) -> None:

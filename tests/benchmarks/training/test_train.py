@@ -36,7 +36,7 @@ def test_systems_take_steps(tmp_path: Path) -> None:
     assert tuple(ours) == tuple(hook) == tuple(ddp)
     for row in (ours, hook, ddp):
         assert (row["framework"], row["model"], row["ranks"], row["steps"]) == ("torch", "resnet50", 2, 1)
-        assert (row["device"], row["batch_size"]) == ("cpu", 1)
+        assert (row["device"], row["group"], row["batch_size"]) == ("cpu", "gloo", 1)
         assert row["time_s"] > 0
         assert row["alone_s"] > 0
         assert row["unavailable"] is None
@@ -52,17 +52,19 @@ def test_systems_take_steps(tmp_path: Path) -> None:
     [
         (
             ("--peer", "nccl"),
-            "peer 'nccl' does not exist; the peers are ddp, ddp-fp16, hook-onebit, hook-int4, horovod, dist-sync",
+            "peer 'nccl' does not exist; the peers are ddp, ddp-fp16, ddp-bf16, hook-int8, hook-int4,",
         ),
         (
             ("--peer", "dist-sync"),
-            "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, hook-onebit, hook-int4, horovod",
+            "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, ddp-bf16, hook-int8, hook-int4,",
         ),
         (("--framework", "mxnet", "--peer", "ddp"), "ddp is no peer of --framework mxnet"),
         (("--framework", "mxnet", "--model", "bert-base"), "--framework mxnet trains resnet50, not bert-base"),
         (("--framework", "tensorflow"), "invalid choice: 'tensorflow'"),
         (("--framework", "mxnet", "--device", "cuda"), "--device cuda is for --framework torch, not mxnet"),
         (("--steps", "0"), "must be at least 1"),
+        (("--group", "nccl"), "--group nccl does not take tensors of --device cpu"),
+        (("--device", "cuda", "--group", "gloo", "--peer", "ddp-bf16"), "ddp-bf16 needs --group nccl"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -134,7 +136,7 @@ class Alone:
     def barrier(self) -> None: ...
 
 
-JOB = train_job.Job("resnet50", "cpu", 1, ["x"], 3, 1.0, "", 0, "")
+JOB = train_job.Job("resnet50", "cpu", "gloo", 1, ["x"], 3, 1.0, "", 0, "")
 
 
 def test_steps_take_turns_with_computing_alone() -> None:
