@@ -98,7 +98,7 @@ def synchronize(
     )
     if result != 0:
         _core.raise_kept_error()
-        raise HipressError("an operator failed without saying why")
+        raise HipressError("an operator failed, and MXNet has no message of it: look for one above in the log")
 
 
 def skipped(number: int) -> int:

@@ -110,4 +110,4 @@ def raise_refusal(tensor: torch.Tensor, name: str) -> NoReturn:
     """Raises the error for which an operator has refused the tensor."""
     check_tensor(tensor, name)
     _core.raise_kept_error()
-    raise HipressError("an operator failed without saying why")
+    raise HipressError("an operator failed, and PyTorch has no message of it: look for one above in the log")

@@ -35,8 +35,8 @@ def make(
     topology: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PS|RING",
-            help="An allowed topology; may be repeated. Default: the topologies that suit the cluster.",
+            metavar="NAME",
+            help="An allowed topology, such as ps; may be repeated. Default: the topologies that suit the cluster.",
         ),
     ] = None,
     nnodes: Annotated[
@@ -86,7 +86,8 @@ def make(
 ) -> None:
     """Make a plan.
 
-    The options are those of the original's script: hipress plan --input input.txt --topology PS --nnodes 4
+    The options are those of the plan script that the authors of the paper released: hipress plan --input input.txt
+    --topology PS --nnodes 4
     """
     if context.invoked_subcommand is not None:
         return

@@ -66,7 +66,7 @@ class _Route:
     """Of the compressed ones."""
     layout: Layout
     linked: Sequence[int] = ()
-    """Those in whose place two others are summed."""
+    """The tensors whose averages are computed from two summed tensors each."""
 
 
 class GroupAverage:
@@ -282,8 +282,8 @@ class GroupAverage:
         """Starts averaging these tensors in place; returns at once. All ranks start the same batches in one order.
 
         Arguments:
-            named: names, and tensors that nobody touches until the future is done. Their values lie in memory without
-                gaps, in an order that is the same on all ranks.
+            named: names, and tensors that no other code touches until the future is done. Their values lie in memory
+                without gaps, in an order that is the same on all ranks.
             step: how many steps there were before.
             finish: called before the future is done, when all values are there.
             average: False: the sum.

@@ -126,7 +126,7 @@ class Slots:
             _for_others(portion.counted, rank, whole),
             [0] * world if whole else _for_others([portion.counted[rank]] * world, rank),
         )
-        #: The same on all ranks: whether one has something to say to another.
+        #: Whether any rank has bytes for another one; the same on all ranks.
         self.travels = world > 1 and portion.bytes > 0
         self._free: Free = [] if free is None else free
         self._last_step = -1

@@ -57,6 +57,6 @@ def _end_all() -> None:
         batches.put(None)
     for thread, _ in running:
         thread.join(max(0.0, end - time.monotonic()))
-    # A thread of Gloo wakes whoever waits for a Work, and drops its own reference to the Work later. The last reference
+    # A thread of Gloo wakes the thread that waits for a Work, and drops its own reference later. The last reference
     # needs Python's lock, also in that thread (torch 2.13, with and without HiPress). Nothing tells when it is dropped.
     time.sleep(_SECONDS_FOR_GLOO)
