@@ -127,7 +127,7 @@ def _until_a_rank_leaves() -> list[str]:
     for step in range(2, 5):
         try:
             replay.inner_step(model, optimizer, 0, step)
-        except hp.PeerLost as error:
+        except hp.Mismatch as error:  # not PeerLost: the rank has ended regularly, with fewer steps
             raised.append(str(error))
     with diloco.outer_parameters():
         assert all(torch.equal(before[name], each) for name, each in model.named_parameters())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from hipress.adapter.not_copied import NotCopied
-from hipress.errors import HipressError, InvalidArgument
+from hipress.errors import HipressError, InvalidArgument, Mismatch, PeerLost, TransportError
 from hipress.torch.diloco import state as states
 from hipress.torch.diloco.averaging import Averaging, DenseAveraging, Values
 from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, checked_topology, trained_parameters
@@ -22,11 +23,16 @@ from hipress.torch.diloco.outer import OuterParameters, check_outer_optimizer
 from hipress.torch.diloco.presets import preset as preset_named
 from hipress.torch.diloco.ranks import EngineRanks, Ranks
 from hipress.torch.diloco.residual_state import residuals_for, saved_residuals
+from hipress.torch.diloco.roll_call import RollCall
 from hipress.torch.diloco.schedule import Schedule
 from hipress.torch.diloco.shards import described_shards, own_values, reshard
+from hipress.torch.diloco.skipped_steps import SkippedSteps
 from hipress.torch.diloco.sparseloco import SparseAveraging, SparseLoCo
 from hipress.torch.diloco.state import Exchange
 from hipress.torch.synchronizer import GradientSynchronizer
+
+#: In the error of a rank that has left without an exception.
+_ENDED = re.compile(r"has left the job \(it (called|ended without) shutdown\(\)( after \d+ steps)?\)")
 
 
 class DiLoCo(NotCopied):
@@ -102,12 +108,16 @@ class DiLoCo(NotCopied):
             if isinstance(codec, SparseLoCo)
             else self._ranks.dense(own, codec, topology)
         )
+        self._roll_call = RollCall(self._ranks)
         self._ranks.broadcast(model.state_dict())
         self._outer = OuterParameters(self._inner, outer_optimizer)
         self._step = 0
+        self._applied = 0
         self._exchange: Exchange | None = None
         self._error: HipressError | None = None
         self._swapped = False
+        self._ranks.leaves_with(self)
+        self._skipped = SkippedSteps(inner_optimizer)
         self._hooks = [
             inner_optimizer.register_step_pre_hook(lambda *_: self._before_step()),
             inner_optimizer.register_step_post_hook(lambda *_: self._after_step()),
@@ -147,8 +157,10 @@ class DiLoCo(NotCopied):
             )
         if self._error is not None:
             raise self._error
+        self._skipped.before_step()
 
     def _after_step(self) -> None:
+        self._skipped.after_step()
         self._step += 1
         try:
             if self._exchange is not None and self._exchange.due == self._step:
@@ -158,20 +170,48 @@ class DiLoCo(NotCopied):
                 exchange = self._begun(fragment)
                 if exchange.due == self._step:
                     self._apply(exchange)
+        except (PeerLost, TransportError) as error:
+            self._error = self._explained(error)
+            raise self._error from error
         except HipressError as error:
             self._error = error
             raise
 
-    def _begun(self, fragment: int) -> Exchange:
+    def _explained(self, error: HipressError) -> HipressError:
+        """A rank that has ended with fewer steps looks like a lost one."""
+        kind = Mismatch if _ENDED.search(str(error)) else type(error)
+        return kind(
+            f"{error}. This rank waited for an exchange after {self._step} inner steps; if another one has ended with "
+            "fewer, call DiLoCo.detach() on all ranks at the end of training: they then end together"
+        )
+
+    def steps_taken(self) -> int:
+        """Number of inner steps, which the other ranks' errors name when this rank leaves the job."""
+        return self._step
+
+    def unfinished(self) -> str | None:
+        """None: between exchanges a rank owes the others nothing."""
+        return None
+
+    def _begun(self, fragment: int, *, with_others: bool = False) -> Exchange:
+        """`with_others`: this rank's training has ended, and the others have said which fragment they exchange."""
+        answered = None if with_others else self._roll_call.call(fragment, self._step, self._applied)
         values = {name: self._outer.pseudo_gradient(name, self._inner[name]) for name in self._fragments[fragment]}
-        due = self._step + self._schedule.overlap_steps
-        self._exchange = Exchange(fragment, due, self._averaging.start(fragment, values))
+        arrived = self._averaging.start(fragment, values)
+
+        def averages() -> Values:
+            if answered is not None:
+                answered()
+            return arrived()
+
+        self._exchange = Exchange(fragment, self._step + self._schedule.overlap_steps, averages)
         return self._exchange
 
     @torch.no_grad()
     def _apply(self, exchange: Exchange) -> None:
         averages = exchange.averages()
         self._exchange = None
+        self._applied += 1
         self._outer.step(averages)
         reshard(self._model)
         for name in averages:
@@ -237,14 +277,37 @@ class DiLoCo(NotCopied):
         first = state if isinstance(state, Mapping) else state[0]
         self._outer.load(first)
         self._step = first["step"]
+        self._applied = 0
         self._exchange = states.exchange_of(first)
         if residuals[0] is not None:
             self._averaging.load_residuals(residuals[0])
 
     def detach(self) -> None:
-        """Ends it: the inner optimizer is a plain one again. An exchange that has begun is waited for and forgotten."""
+        """Ends it on all ranks, and makes the inner optimizer a plain one again.
+
+        Ranks may have taken different numbers of steps. One that has ended takes part in the exchanges of the others,
+        with the parameters that it has, until all have called this: so no rank waits for a rank that has gone, and the
+        outer parameters are the same on all ranks. An exchange that no rank has used is forgotten. After an error
+        of an exchange it waits for no rank. Raises what an exchange raises.
+        """
+        if not self._hooks:
+            return
         for hook in self._hooks:
             hook.remove()
+        self._hooks = []
+        self._skipped.end()
+        if self._error is not None:
+            return
         if self._exchange is not None:
             self._exchange.averages()
-            self._exchange = None
+        while True:
+            fragment, applied = self._roll_call.call(None, self._step, self._applied)()
+            # The others have used it before they began another exchange, or before they ended.
+            if self._exchange is not None and (fragment is not None or applied > self._applied):
+                self._apply(self._exchange)
+            if fragment is None:
+                break
+            exchange = self._begun(fragment, with_others=True)
+            if self._schedule.overlap_steps == 0:
+                self._apply(exchange)
+        self._exchange = None

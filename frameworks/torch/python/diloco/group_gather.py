@@ -46,7 +46,7 @@ class GroupGather:
 
     def __init__(self, group: dist.ProcessGroup, sizes: Sequence[int]) -> None:
         rank, world = group.rank(), group.size()
-        with failing(rank, world, "while it made a group for SparseLoCo's messages"):
+        with failing(rank, world, "while it made a group for DiLoCo's messages"):
             own = group_calls.known_to_torch(group, torch.device("cpu"))(range(world))
         self._sent = [0]
         # The thread must not hold this object: it ends when the object is forgotten.

@@ -19,6 +19,7 @@ from hipress.torch.diloco.group_gather import GroupGather
 from hipress.torch.diloco.ranks import Gather
 from hipress.torch.diloco.shards import own_values
 from hipress.torch.process_groups.agreement import gather_texts
+from hipress.unfinished import Step
 
 
 class GroupRanks:
@@ -56,6 +57,9 @@ class GroupRanks:
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""
         return GroupAveraging(parameters, codec, topology, self._group)
+
+    def leaves_with(self, step: Step) -> None:
+        """See Ranks: a process group does not say why a rank has left."""
 
     def _failing(self, doing: str) -> AbstractContextManager[None]:
         return failing(self.rank, self.world, doing)

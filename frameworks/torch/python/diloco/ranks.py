@@ -15,6 +15,7 @@ from hipress.adapter.agreement import agree
 from hipress.errors import NotInitialized
 from hipress.torch.diloco.averaging import Averaging, DenseAveraging
 from hipress.torch.state import broadcast_parameters
+from hipress.unfinished import Step
 
 #: Begins to collect all ranks' messages about a fragment, uint8 of shape [n]; returns what waits for them. That raises
 #: PeerLost, Timeout, TransportError.
@@ -38,6 +39,9 @@ class Ranks(Protocol):
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """What averages each value. Raises InvalidArgument, Unsupported."""
+
+    def leaves_with(self, step: Step) -> None:
+        """The other ranks' errors name its number of steps when this rank leaves."""
 
 
 class EngineRanks:
@@ -72,7 +76,7 @@ class EngineRanks:
             )
             for fragment, size in enumerate(sizes)
         ]
-        handles = engine.agree(process.numbered("the list of SparseLoCo's messages"), specs)
+        handles = engine.agree(process.numbered("the list of DiLoCo's messages"), specs)
 
         def gather(fragment: int, message: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
             if runtime.current() is not process:
@@ -87,6 +91,10 @@ class EngineRanks:
             return arrived
 
         return gather
+
+    def leaves_with(self, step: Step) -> None:
+        """See Ranks."""
+        runtime.current().steps.add(step)
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inner steps that torch.amp.GradScaler leaves out because a gradient is not finite: they count as steps.
+
+Each rank has gradients, and so overflows, of its own. A step that is not counted would make this rank's exchanges
+later than those of all others.
+"""
+
+from __future__ import annotations
+
+import torch
+
+#: The attribute by which a scaler knows optimizers that unscale gradients, and skip steps, themselves. It calls their
+#: step() in each case; the scale and whether an overflow was found are attributes of the optimizer then.
+_HANDLES_SCALES = "_step_supports_amp_scaling"
+
+
+class SkippedSteps:
+    """Makes a scaler call the optimizer's step() after an overflow, too; the step then changes nothing."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+        # Fused optimizers do it in their kernels.
+        self._ours = not getattr(optimizer, _HANDLES_SCALES, False)
+        if self._ours:
+            setattr(optimizer, _HANDLES_SCALES, True)
+
+    @torch.no_grad()
+    def before_step(self) -> None:
+        """Does the scaler's work: unscales the gradients, or hides them from the optimizer after an overflow."""
+        found = getattr(self._optimizer, "found_inf", None)
+        if not self._ours or found is None:
+            return
+        scale = getattr(self._optimizer, "grad_scale", None)
+        # Optimizers such as torch's Adam refuse both where they do not use them. The scaler deletes them afterwards.
+        for name in ("found_inf", "grad_scale"):
+            setattr(self._optimizer, name, None)
+        parameters = [each for group in self._optimizer.param_groups for each in group["params"]]
+        if bool(found):
+            self._kept = [(each, each.grad) for each in parameters if each.grad is not None]
+            for each, _ in self._kept:
+                each.grad = None
+        elif scale is not None:
+            # As the scaler computes it.
+            factor = scale.double().reciprocal().float()
+            for each in parameters:
+                if each.grad is not None:
+                    each.grad.mul_(factor.to(each.grad.device))
+
+    def after_step(self) -> None:
+        """Gives the gradients back."""
+        for parameter, gradient in self._kept:
+            parameter.grad = gradient
+        self._kept = []
+
+    def end(self) -> None:
+        """The scaler does it again."""
+        if self._ours:
+            delattr(self._optimizer, _HANDLES_SCALES)
+            self._ours = False
