@@ -67,8 +67,8 @@ def _alone() -> None:
         )
     with pytest.raises(hp.InvalidArgument, match="wrap it once"):
         hp.DistributedOptimizer(_wrap(model), model.named_parameters())
-    with pytest.raises(hp.Unsupported, match="complex64"):
-        hp.allreduce(torch.ones(3, dtype=torch.complex64))
+    with pytest.raises(hp.Unsupported, match="float8_e5m2"):
+        hp.allreduce(torch.ones(3).to(torch.float8_e5m2))
     with pytest.raises(hp.Unsupported, match=r"meta.*\.cpu\(\)"):
         hp.allreduce(torch.ones(3, device="meta"))
     with pytest.raises(hp.Unsupported, match="int32"):
@@ -152,7 +152,8 @@ def _wrong_tensors() -> None:
         (values.to_sparse(), hp.InvalidArgument, r"sparse.*\.to_dense\(\)"),
         (values.permute(3, 2, 1, 0), hp.InvalidArgument, r"not contiguous \(shape.*\.contiguous\(\)"),
         (values[:, :, ::2], hp.InvalidArgument, r"not contiguous"),
-        (values.to(torch.complex64), hp.Unsupported, "complex64"),
+        (values.to(torch.float8_e5m2), hp.Unsupported, "float8_e5m2"),
+        (values.to(torch.complex64), hp.Mismatch, "complex64 is not the declared float32"),
         (values.double(), hp.Mismatch, "not the declared float32"),
         (values[:1], hp.Mismatch, "60 elements, declared were 120"),
         (values.to("meta"), hp.Unsupported, r"meta.*\.cpu\(\)"),

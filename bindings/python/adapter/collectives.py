@@ -42,6 +42,7 @@ def declare(
     *,
     dtype: str,
     shape: Sequence[int],
+    count: int | None = None,
     order: str = "",
     **options: Any,
 ) -> Operation[_Result]:
@@ -51,6 +52,7 @@ def declare(
         kind: "allreduce", "broadcast", "reducescatter", or "allgather" with all `received` sizes.
         submit: submits the values to the engine under the given handle; returns the operation's number.
         result: the result of `wait()`.
+        count: number of elements as the core counts them, if it is not the shape's: a complex one counts twice.
         order: text of the memory order, which ranks compare with the shape; empty for row-major.
         options: the other fields of TensorSpec.
     """
@@ -60,7 +62,7 @@ def declare(
             full_name,
             collective=kind,
             dtype=dtype,
-            count=math.prod(shape),
+            count=math.prod(shape) if count is None else count,
             shape=str(list(shape)) + order,
             transient=True,
             **options,

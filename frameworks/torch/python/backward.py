@@ -18,6 +18,7 @@ from hipress.errors import HipressError, InvalidArgument, Timeout
 from hipress.torch import backward_errors
 from hipress.torch.collectives import allreduce_async, sparse_allreduce_async
 from hipress.torch.operators import is_dense
+from hipress.torch.reals import is_lazy, resolved
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
@@ -338,6 +339,8 @@ class BackwardSynchronization:
         if gradient is not None and gradient.layout != torch.strided and self._sparse_as_dense:
             self._made_dense[index] = gradient.sparse_dim()
             gradient = parameter.grad = gradient.to_dense()
+        if gradient is not None and is_lazy(gradient):
+            gradient = parameter.grad = resolved(gradient)
         if self._compressor is not None:
             self._submit_compressed(self._compressor, index, parameter)
             self._handed_over.add(index)

@@ -20,6 +20,7 @@ import torch
 
 from hipress.adapter import collectives, operations, process_sets, reduce_ops
 from hipress.adapter.collective_options import AllreduceOptions, of_part, part_name
+from hipress.adapter.complex_values import check_combines
 from hipress.adapter.operations import Operation
 from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
@@ -27,6 +28,7 @@ from hipress.errors import InvalidArgument
 from hipress.options.declaration import filled
 from hipress.options.signatures import in_order, takes
 from hipress.torch import operators
+from hipress.torch.reals import as_reals, resolved
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,13 +44,15 @@ def _start(
     label = name or f"{kind} without a name"
     operators.check_tensor(tensor, label)
     operators.check_tensor(output, label)
+    written = as_reals(output)
+    given = written if output is tensor else as_reals(tensor)
 
     def submit(handle: int) -> int:
         stream = operators.stream_of(output)
         if output is tensor:
-            operation = operators.submit_in_place(tensor, handle, stream=stream)
+            operation = operators.submit_in_place(written, handle, stream=stream)
         else:
-            operation = operators.submit(tensor, output, handle, stream=stream)
+            operation = operators.submit(given, written, handle, stream=stream)
         if operation < 0:
             operators.raise_refusal(output, label)
         return int(operation)
@@ -58,7 +62,8 @@ def _start(
         name,
         submit,
         output,
-        dtype=operators.DTYPE_NAMES[tensor.dtype],
+        dtype=operators.core_type(tensor),
+        count=operators.core_count(tensor),
         shape=tuple(tensor.shape),
         order=operators.memory_order(tensor),
         device=operators.device_of(tensor, label),
@@ -72,12 +77,14 @@ def _allreduce(
     given = filled(AllreduceOptions, options)
     process_sets.check(given["process_set"])
     collectives.check_codec_needs_name(given["name"], given["codec"])
+    op = reduce_ops.chosen(given["op"], given["average"])
+    _check_combines(tensor, given["name"], op)
     return _start(
         "allreduce",
         tensor,
         output,
         given["name"],
-        op=reduce_ops.chosen(given["op"], given["average"]).name,
+        op=op.name,
         prescale=given["prescale_factor"],
         postscale=given["postscale_factor"],
         codec=given["codec"],
@@ -86,11 +93,17 @@ def _allreduce(
     )
 
 
+def _check_combines(tensor: torch.Tensor, name: str | None, op: ReduceOp) -> None:
+    if tensor.is_complex():
+        check_combines(name or "without a name", str(tensor.dtype).removeprefix("torch."), op)
+
+
 @in_order(_ONE)
 @takes(AllreduceOptions)
 def allreduce_async(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> Operation[torch.Tensor]:
     """Starts combining `tensor` over all ranks into a new tensor."""
-    return _allreduce(tensor, torch.empty_like(tensor), **options)
+    values = resolved(tensor)
+    return _allreduce(values, torch.empty_like(values), **options)
 
 
 @in_order(_ONE)
@@ -148,13 +161,15 @@ def sparse_allreduce_async(
     entries = operations.grouped(
         [
             allgather_async(tensor._indices().t().contiguous(), f"{name}.indices", process_set),
-            allgather_async(tensor._values().contiguous(), f"{name}.values", process_set),
+            allgather_async(resolved(tensor._values()).contiguous(), f"{name}.values", process_set),
         ]
     )
 
     def combined(gathered: list[torch.Tensor]) -> torch.Tensor:
         indices, values = gathered
-        if op == Average:
+        if op == Average and values.is_complex():
+            values = torch.view_as_complex(torch.view_as_real(values) / process_set.size())
+        elif op == Average:
             values = values / process_set.size()
         return torch.sparse_coo_tensor(indices.t(), values, tensor.shape)
 
@@ -166,7 +181,8 @@ def broadcast_async(
 ) -> Operation[torch.Tensor]:
     """Starts sending rank `root_rank`'s values to all ranks, into a new tensor."""
     process_sets.check(process_set)
-    return _start("broadcast", tensor, torch.empty_like(tensor), name, root=root_rank)
+    values = resolved(tensor)
+    return _start("broadcast", values, torch.empty_like(values), name, root=root_rank)
 
 
 def broadcast_async_(
@@ -198,12 +214,15 @@ def reducescatter_async(
     process_sets.check(process_set)
     collectives.check_has_rows(tuple(tensor.shape), "reducescatter", name)
     rows = collectives.divided_rows(tensor.shape[0])
+    op = reduce_ops.chosen(op)
+    _check_combines(tensor, name, op)
+    values = resolved(tensor).contiguous()
     return _start(
         "reducescatter",
-        tensor.contiguous(),
-        tensor.new_empty((rows, *tensor.shape[1:])),
+        values,
+        values.new_empty((rows, *tensor.shape[1:])),
         name,
-        op=reduce_ops.chosen(op).name,
+        op=op.name,
         prescale=prescale_factor,
         postscale=postscale_factor,
         rows=tensor.shape[0],
@@ -242,8 +261,9 @@ def allgather_with_rows_async(
     tensor: torch.Tensor, name: str | None = None
 ) -> Operation[tuple[torch.Tensor, list[int]]]:
     """Does as `allgather_async()`; the result is the rows, and a list of the number of rows of each rank."""
+    collectives.check_has_rows(tuple(tensor.shape), "allgather", name)
     values = _on_host(tensor, name or "allgather without a name")
-    dtype = operators.DTYPE_NAMES[tensor.dtype]
+    dtype = operators.core_type(tensor)
     return collectives.allgather_with_rows(values, dtype=dtype, name=name).then(
         lambda gathered: (_from_host(gathered[0], tensor), gathered[1])
     )
@@ -270,9 +290,10 @@ def alltoall_async(
     Tensors on GPUs pass through the host's memory.
     """
     process_sets.check(process_set)
+    collectives.check_has_rows(tuple(tensor.shape), "alltoall", name)
     values = _on_host(tensor, name or "alltoall without a name")
     wanted = splits.cpu().numpy() if isinstance(splits, torch.Tensor) else splits
-    dtype = operators.DTYPE_NAMES[tensor.dtype]
+    dtype = operators.core_type(tensor)
     return collectives.alltoall(values, wanted, dtype=dtype, name=name).then(
         lambda moved: (_from_host(moved[0], tensor), torch.tensor(moved[1], dtype=torch.int32))
     )
@@ -285,10 +306,17 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 
 def _on_host(tensor: torch.Tensor, name: str) -> np.ndarray[Any, Any]:
-    operators.check_tensor(tensor, name)
-    values = tensor.detach().contiguous().cpu()
+    """The values as the core takes them: complex numbers in a last dimension of two, bfloat16 as int16."""
+    given = resolved(tensor.detach())
+    operators.check_tensor(given, name)
+    values = given.contiguous().cpu()
+    if values.is_complex():
+        values = torch.view_as_real(values)
     return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()
 
 
 def _from_host(values: np.ndarray[Any, Any], like: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(values).view(like.dtype).to(like.device)
+    moved = torch.from_numpy(values)
+    if like.is_complex():
+        return torch.view_as_complex(moved).to(like.device)
+    return moved.view(like.dtype).to(like.device)

@@ -82,8 +82,12 @@ def _allreduce(tensors: _Tensors, names: _Names, **options: Unpack[CompressedAll
     summed = op in (Average, Sum)
     derivatives = _derivatives("allreduce", names, codec_of(compression, codec, summed=summed))
     sent, decompressed = compressed(compressor_of(compression, summed=summed), tensors)
-    codecs = [codec_of(compression, codec, floating=tensor.is_floating_point(), summed=summed) for tensor in sent]
+    codecs = [codec_of(compression, codec, floating=_has_reals(tensor), summed=summed) for tensor in sent]
     return decompressed(_allreduced(sent, names, derivatives, codecs, op=op, **given))
+
+
+def _has_reals(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _allreduced(

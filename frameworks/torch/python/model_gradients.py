@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hipress.errors import InvalidArgument
+from hipress.torch.reals import as_reals, resolved
 
 if TYPE_CHECKING:
     from hipress.secopa.profile.gradients import GradientSet
@@ -50,7 +51,9 @@ def gradients_of(model: torch.nn.Module) -> GradientSet:
     for name, parameter in trained:
         if torch.nn.parameter.is_lazy(parameter):
             raise InvalidArgument(f"parameter '{name}' has no shape yet: let the model see a batch first")
-    return gradients_of_tensors(type(model).__name__, trained)
+    # Complex ones travel as real numbers.
+    reals = [(name, as_reals(resolved(parameter.detach()))) for name, parameter in trained]
+    return gradients_of_tensors(type(model).__name__, reals)
 
 
 def _timed(model: torch.nn.Module, gradients: GradientSet, backward: Callable[[], Any], steps: int) -> GradientSet:

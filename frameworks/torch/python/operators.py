@@ -10,8 +10,12 @@ import torch
 
 from hipress import runtime
 from hipress._library import load_core
+from hipress.adapter.complex_values import REAL_TYPES
 from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
+from hipress.torch.reals import is_lazy
 
+#: In the text of a complex tensor's memory order.
+OF_COMPLEX = " of complex numbers"
 #: Element types that can be synchronised, with the core's names for them.
 DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.")
@@ -47,13 +51,18 @@ def check_tensor(tensor: torch.Tensor, name: str) -> None:
             f"tensor '{name}' is sparse ({tensor.layout}); call .to_dense() first, or sparse_allreduce_async(); "
             "DistributedOptimizer takes sparse gradients as they are, or as dense ones with sparse_as_dense=True"
         )
-    if tensor.dtype not in DTYPE_NAMES:
-        known = ", ".join(DTYPE_NAMES.values())
+    if tensor.dtype.to_real() not in DTYPE_NAMES:
+        known = ", ".join([*DTYPE_NAMES.values(), *REAL_TYPES])
         raise Unsupported(f"tensor '{name}' has elements of type {tensor.dtype}; HiPress synchronises {known}")
     if tensor.device.type not in ("cpu", "cuda"):
         raise Unsupported(
             f"tensor '{name}' is on {tensor.device}; HiPress synchronises tensors on the CPU and on NVIDIA GPUs: "
             "call .cpu() first"
+        )
+    if is_lazy(tensor):
+        raise InvalidArgument(
+            f"tensor '{name}' is a view that torch conjugates or negates lazily, and its memory has other values: call "
+            ".resolve_conj().resolve_neg() first"
         )
     if not is_dense(tensor):
         raise InvalidArgument(
@@ -89,8 +98,18 @@ def shape_text(tensor: torch.Tensor) -> str:
 
 
 def memory_order(tensor: torch.Tensor) -> str:
-    """The memory order as text: empty for row-major."""
-    return "" if tensor.is_contiguous() else " channels last"
+    """What lies in memory, as text: empty for real numbers in row-major order."""
+    return (OF_COMPLEX if tensor.is_complex() else "") + ("" if tensor.is_contiguous() else " channels last")
+
+
+def core_type(tensor: torch.Tensor) -> str:
+    """The core's name for the element type; of a complex tensor for that of its real numbers."""
+    return DTYPE_NAMES[tensor.dtype.to_real()]
+
+
+def core_count(tensor: torch.Tensor) -> int:
+    """Number of elements; of a complex tensor of its real numbers."""
+    return tensor.numel() * (2 if tensor.is_complex() else 1)
 
 
 def stream_of(tensor: torch.Tensor) -> int:
@@ -98,9 +117,9 @@ def stream_of(tensor: torch.Tensor) -> int:
     return int(torch.cuda.current_stream(tensor.device).cuda_stream) if tensor.is_cuda else 0
 
 
-#: The operators start synchronising a tensor and return the operation's handle. They return -1 if they refuse the
-#: tensor; the caller then calls raise_refusal(). Their arguments after the tensors are the handle on which the ranks
-#: agreed, the caller's number of updates, and stream_of().
+#: The operators start synchronising a tensor, as as_reals() gives it, and return the operation's handle. They return -1
+#: if they refuse the tensor; the caller then calls raise_refusal(). Their arguments after the tensors are the handle on
+#: which the ranks agreed, the caller's number of updates, and stream_of().
 submit_in_place = torch.ops.hipress.submit_.default
 submit = torch.ops.hipress.submit.default
 submit_absent = torch.ops.hipress.submit_absent.default

@@ -11,6 +11,7 @@ from hipress.adapter.objects import receive_plain, send_plain
 from hipress.adapter.operations import Operation
 from hipress.torch import operators
 from hipress.torch.collectives import broadcast_async_
+from hipress.torch.reals import resolved
 
 _WHAT, _LABEL = "broadcast_optimizer_state()", "optimizer_state"
 
@@ -39,7 +40,7 @@ def send_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
             }
         if value.layout != torch.strided:
             return None
-        tensor = value.detach()
+        tensor = resolved(value.detach())
         if not operators.is_dense(tensor):
             tensor = tensor.contiguous()
         tensors.append((where, tensor))
@@ -90,8 +91,8 @@ def _broadcast(tensors: list[tuple[str, torch.Tensor]], root_rank: int) -> None:
     for where, tensor in tensors:
         if tensor.numel() == 0:
             continue
-        # Elements of types that HiPress does not know, such as complex numbers, travel as bytes.
-        known = tensor.dtype in operators.DTYPE_NAMES
+        # Elements of types that HiPress does not know, such as float8, travel as bytes.
+        known = tensor.dtype.to_real() in operators.DTYPE_NAMES
         values = tensor if known else tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
         started.append(broadcast_async_(values, root_rank, name=f"{_LABEL}.{where}"))
     for operation in started:

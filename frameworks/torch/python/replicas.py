@@ -8,13 +8,14 @@ from collections.abc import Iterable
 import torch
 
 from hipress.adapter import replicas
+from hipress.torch.reals import resolved
 
 
 def check_replicas(named_parameters: Iterable[tuple[str, torch.Tensor]], step: int) -> None:
     """See hipress.adapter.replicas."""
     replicas.check_replicas(
         (
-            (name, parameter.detach().contiguous().flatten().view(torch.uint8).cpu().numpy())
+            (name, resolved(parameter.detach()).contiguous().flatten().view(torch.uint8).cpu().numpy())
             for name, parameter in named_parameters
         ),
         step,

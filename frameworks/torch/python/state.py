@@ -14,6 +14,7 @@ from hipress.errors import InvalidArgument
 from hipress.torch import operators
 from hipress.torch.collectives import broadcast_async_
 from hipress.torch.optimizer_state import keep_bits, receive_state, send_state
+from hipress.torch.reals import is_lazy, resolved
 
 
 def broadcast_parameters(
@@ -33,9 +34,9 @@ def broadcast_parameters(
             if not isinstance(value, torch.Tensor):
                 continue
             tensor = value.detach()
-            if tensor.layout == torch.strided and not operators.is_dense(tensor):
-                # The values of a view with gaps, or of a transposed one, travel in a copy.
-                copy = tensor.contiguous()
+            if tensor.layout == torch.strided and (not operators.is_dense(tensor) or is_lazy(tensor)):
+                # The values of a view with gaps, or of a transposed or conjugated one, travel in a copy.
+                copy = resolved(tensor).contiguous()
                 copies.append((tensor, copy))
                 tensor = copy
             handles.append(broadcast_async_(tensor, root_rank, name=f"parameters.{name}"))

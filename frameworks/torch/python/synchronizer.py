@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable
 import torch
 
 from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.errors import Mismatch
 from hipress.torch import operators
+from hipress.torch.reals import as_reals
 
 
 def _described(name: str, tensor: torch.Tensor) -> TensorDescription:
     operators.check_tensor(tensor.detach(), name)
     return TensorDescription(
         name,
-        operators.DTYPE_NAMES[tensor.dtype],
-        tensor.numel(),
+        operators.core_type(tensor),
+        operators.core_count(tensor),
         operators.shape_text(tensor),
         operators.device_of(tensor, name),
     )
@@ -46,7 +48,7 @@ class GradientSynchronizer(TensorList):
         held_back = self.held_back(index)
         if held_back is not None:
             operators.check_tensor(tensor, self.name(index))
-            in_memory_order = tensor.detach().as_strided((tensor.numel(),), (1,))
+            in_memory_order = as_reals(tensor.detach()).as_strided((operators.core_count(tensor),), (1,))
             in_memory_order.add_(torch.from_numpy(held_back).to(tensor.device))
         operation = self._started(operators.submit_in_place, index, tensor, updates)
         if held_back is not None:
@@ -60,6 +62,14 @@ class GradientSynchronizer(TensorList):
     def _started(self, operator: Callable[..., int], index: int, tensor: torch.Tensor, updates: int) -> int:
         """Calls the operator, which checks the tensor. Only after a refusal does Python look for the reason."""
         declared = self.handle(index)
+        if tensor.is_complex() or tensor.is_neg():
+            operators.check_tensor(tensor, self.name(index))
+            agreed = self.tensors[index]
+            if operators.OF_COMPLEX not in agreed.shape:
+                raise Mismatch(
+                    f"tensor '{self.name(index)}': its element type {tensor.dtype} is not the declared {agreed.dtype}"
+                )
+            tensor = as_reals(tensor)
         try:
             # A tensor in host memory has no stream: torch takes time to convert each argument.
             operation = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch.reals import resolved
 
 if TYPE_CHECKING:  # a third of the time of `import hipress.torch`, which few programs need
     from hipress.weights import Store, Weight
@@ -90,7 +91,7 @@ def _on_host(name: str, tensor: torch.Tensor) -> torch.Tensor:
         raise InvalidArgument(f"'{name}' is a {type(tensor).__name__}: a stream has tensors only")
     if tensor.layout != torch.strided or tensor.is_quantized:
         raise Unsupported(f"the weight '{name}' is sparse or quantised: give it as dense tensors")
-    return tensor.detach().cpu().contiguous()
+    return resolved(tensor.detach()).cpu().contiguous()
 
 
 def _weight(name: str, host: torch.Tensor) -> Weight:
