@@ -18,13 +18,13 @@ class Hooked(Bucketed):
 
     def __init__(self, buckets: list[Bucket], codec: str) -> None:
         from hipress.torch.process_groups import GroupAverage, GroupOptions
-        from hipress.torch.process_groups.average import TensorShape
+        from hipress.torch.process_groups.dtypes import shape_of
 
         super().__init__(buckets)
         self.name = HOOK + codec
         self.codec = codec
         shapes = {
-            str(index): TensorShape(view.numel(), view.element_size(), view.dim(), view.shape[0] if view.dim() else 1)
+            str(index): shape_of(view, rows=view.shape[0] if view.dim() else 1)
             for bucket in buckets
             for index, view in zip(bucket.members, bucket.views, strict=True)
         }

@@ -653,6 +653,7 @@ class Slot:
     offset: int
     payload_bytes: int
     padding: int
+    dtype: str
     raw: bool
     scaled: bool
     number: int

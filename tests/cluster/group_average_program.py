@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from benchmarks.harness import torch_meeting
 from hipress.torch.process_groups import GroupAverage, GroupOptions
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 
 #: Seconds until the interface has counted the last packets of a collective.
 _SETTLE = 0.2
@@ -39,7 +39,7 @@ def main(codec: str, elements: int, result: str) -> None:
     found = {}
     for topology, ranks_per_host in (("ps", 0), ("hierarchical", 2)):
         options = GroupOptions(codec, topology, ranks_per_host)
-        average = GroupAverage({"a": TensorShape(elements, 4, 2)}, None, options)
+        average = GroupAverage({"a": TensorShape(elements, torch.float32, 2)}, None, options)
         left_the_node(average, elements)  # the first average opens the connections
         found[topology] = left_the_node(average, elements)
         dist.barrier()

@@ -25,10 +25,13 @@ HEADER = 32
 #: Elements of the tensors: several blocks, none, one, many, and one block with a bit more.
 COUNTS = [5000, 0, 1, 40_000, 257]
 FACTORS = "residual_factor=0.5, gradient_factor=0.7"
+ELEMENT_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
 CODECS = ["onebit(block=64)", f"onebit(block=64, {FACTORS})", "int8", "fp16", "terngrad", "dgc(ratio=0.05)", "none"]
 
 
-def slots(codec_text: str, world: int, whole: bool, exact: int = 0, *, kept: bool = False) -> list[_core.Slot]:
+def slots(
+    codec_text: str, world: int, whole: bool, exact: int = 0, *, kept: bool = False, dtype: str = "float32"
+) -> list[_core.Slot]:
     """The slots of the tensors of COUNTS, and of `exact` values without a codec. `kept`: averages are not encoded."""
     made, offsets = [], [0] * world
     codecs = [_core.create_codec(codec_text)] * len(COUNTS) + [_core.create_codec("none")] * bool(exact)
@@ -38,9 +41,10 @@ def slots(codec_text: str, world: int, whole: bool, exact: int = 0, *, kept: boo
             slot.name, slot.tensor, slot.partition = f"t{tensor}", tensor, index
             slot.first = slot.first_element = first
             slot.count, slot.number = length, tensor
-            slot.raw = tensor == len(COUNTS) or codec.max_encoded_bytes(length) >= 4 * length
+            raw_bytes = ELEMENT_BYTES[dtype] * length
+            slot.dtype, slot.raw = dtype, codec.name == "none" or codec.max_encoded_bytes(length) >= raw_bytes
             slot.scaled = tensor == len(COUNTS)
-            slot.payload_bytes = 4 * length if slot.raw else codec.max_encoded_bytes(length)
+            slot.payload_bytes = raw_bytes if slot.raw else codec.max_encoded_bytes(length)
             slot.owner = 0 if whole else (tensor + index) % world
             slot.offset = offsets[slot.owner]
             slot.worker_key, slot.aggregator_key = f"w{tensor} {first}", f"a{tensor} {first}"
@@ -57,9 +61,12 @@ def values(rank: int, step: int, exact: int = 0) -> list[np.ndarray]:
 class Ranks:
     """All ranks of a process group."""
 
-    def __init__(self, codec: str, world: int = WORLD, whole: bool = False, exact: int = 0) -> None:
+    def __init__(
+        self, codec: str, world: int = WORLD, whole: bool = False, exact: int = 0, dtype: str = "float32"
+    ) -> None:
         self.world, self.whole, self.exact = world, whole, exact
-        self.plans = [_core.SlotPlan(slots(codec, world, whole, exact), rank, world, whole) for rank in range(world)]
+        self.slots = slots(codec, world, whole, exact, dtype=dtype)
+        self.plans = [_core.SlotPlan(self.slots, rank, world, whole) for rank in range(world)]
         self.tables = [_core.SlotStateTable() for _ in range(world)]
         self.outward = [np.full(plan.outward_bytes, 0xAB, np.uint8) for plan in self.plans]
         self.inward = [np.full(plan.inward_bytes, 0xAB, np.uint8) for plan in self.plans]
@@ -131,7 +138,7 @@ class Reference:
             own = tensors[rank][slot.tensor][slot.first : slot.first + slot.count]
             if not slot.raw and (self.whole or rank != slot.owner or self.codec.merges_decoded):
                 own = self._encoded(slot, rank, step, 0, own, 1.0)
-            else:
+            elif not slot.raw:
                 own = own * np.float32(self.codec.gradient_factor)
             total = own if total is None else total + own
         assert total is not None
@@ -143,7 +150,10 @@ class Reference:
         for slot in self.slots:
             part = slice(slot.first, slot.first + slot.count)
             total = self.total(tensors, slot, step)
-            if slot.raw or self.whole:
+            if slot.raw:
+                both = 1 / self.world * np.float64(np.float32(self.codec.gradient_factor))
+                results[slot.tensor][part] = total * np.float32(both)
+            elif self.whole:
                 results[slot.tensor][part] = total * factor
             else:
                 results[slot.tensor][part] = self._encoded(slot, slot.owner, step, 1, total, float(factor))
@@ -182,26 +192,69 @@ def test_an_owner_merges_its_own_values_as_decoded() -> None:
     owner_keeps_an_average_that_is_not_encoded(codec)
 
 
+def narrowed(array: np.ndarray, dtype: str) -> np.ndarray:
+    """An array of float32 in another type; bfloat16 as NumPy's int16."""
+    if dtype == "bfloat16":
+        return np.frombuffer(bytearray(_core.narrow(np.ascontiguousarray(array), dtype)), np.int16)
+    return array.astype(dtype)
+
+
+def widened(array: np.ndarray, dtype: str) -> np.ndarray:
+    return _core.widen(array.tobytes(), dtype)
+
+
 @each("dtype", ["float16", "float64", "bfloat16"])
 @each("whole", [False, True])
-def test_other_types_travel_as_float32(dtype: str, whole: bool) -> None:
-    ranks, same = Ranks("int8", whole=whole), Ranks("int8", whole=whole)
-
-    def narrowed(array: np.ndarray) -> np.ndarray:
-        if dtype == "bfloat16":
-            return np.frombuffer(bytearray(_core.narrow(array, dtype)), np.int16)
-        return array.astype(dtype)
-
-    def widened(array: np.ndarray) -> np.ndarray:
-        return _core.widen(array.tobytes(), dtype)
-
-    given = [[narrowed(each) for each in values(rank, 0)] for rank in range(WORLD)]
-    wide = [[widened(each) for each in own] for own in given]
+def test_other_types_travel_encoded_as_float32_and_raw_as_they_are(dtype: str, whole: bool) -> None:
+    ranks, same = Ranks("int8", whole=whole, dtype=dtype), Ranks("int8", whole=whole)
+    given = [[narrowed(each, dtype) for each in values(rank, 0)] for rank in range(WORLD)]
+    before = [[each.copy() for each in own] for own in given]
+    wide = [[widened(each, dtype) for each in own] for own in given]
     ranks.average(given, 0)
     same.average(wide, 0)
-    for own, expected in zip(given, wide, strict=True):
+    raw = 0
+    for slot in ranks.slots:
+        part = slice(slot.first, slot.first + slot.count)
+        expected = narrowed(wide[0][slot.tensor][part], dtype)
+        if slot.raw and slot.count > 0:
+            raw += 1
+            expected = average_in_type([own[slot.tensor][part] for own in before], dtype)
+        for own in given:
+            assert own[slot.tensor][part].tobytes() == expected.tobytes()
+    assert raw > 0 or dtype == "float64"
+
+
+def average_in_type(parts: list[np.ndarray], dtype: str) -> np.ndarray:
+    """As the engine averages raw values: 16-bit types in float32 with one rounding, float64 in float64."""
+    total = sum(parts[1:], parts[0]) if dtype == "float64" else sum(widened(each, dtype) for each in parts)
+    average: np.ndarray = total * total.dtype.type(1 / len(parts))
+    return narrowed(average, dtype)
+
+
+@each("dtype", ["float16", "float64", "bfloat16"])
+@each("whole", [False, True])
+def test_raw_values_are_averaged_in_their_type(dtype: str, whole: bool) -> None:
+    """float32 has none of these values, except those of 16 bits; and their sum needs more bits than the type has."""
+    ranks = Ranks("none", whole=whole, dtype=dtype)
+    fine = {"float64": 2.0**-40, "float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]
+    given = []
+    for rank in range(WORLD):
+        own = [1 + fine * np.arange(count) + rank * fine for count in COUNTS]
+        given.append([narrowed(each.astype(np.float32 if dtype != "float64" else None), dtype) for each in own])
+    expected = [average_in_type([own[tensor] for own in given], dtype) for tensor in range(len(COUNTS))]
+    ranks.average(given, 0)
+    for own in given:
         for result, wanted in zip(own, expected, strict=True):
-            assert result.tobytes() == narrowed(wanted).tobytes()
+            assert result.tobytes() == wanted.tobytes()
+    elements = sum(slot.payload_bytes for slot in ranks.slots)
+    assert elements == ELEMENT_BYTES[dtype] * sum(COUNTS)
+
+
+def test_tensors_of_another_type_than_their_slots_are_refused() -> None:
+    ranks = Ranks("onebit")
+    tensors = [each.astype(np.float64) for each in values(0, 0)]
+    with pytest.raises(InvalidArgument, match="'t0' has elements of type float64, and its slots are for float32"):
+        ranks.plans[0].encode(tensors, ranks.tables[0], 0, 0, ranks.outward[0], ranks.changed[0])
 
 
 @each("codec", ["onebit", "fp16"])

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/module/buffers.h"
+#include "bindings/module/kind_names.h"
 #include "bindings/module/module.h"
 #include "bindings/module/threads.h"
 #include "core/base/error.h"
@@ -111,6 +112,9 @@ void bindSlots(py::module_& module) {
       .def_readwrite("offset", &Slot::offset)
       .def_readwrite("payload_bytes", &Slot::payloadBytes)
       .def_readwrite("padding", &Slot::padding)
+      .def_property(
+          "dtype", [](const Slot& slot) { return std::string(dtypeName(slot.dtype)); },
+          [](Slot& slot, const std::string& name) { slot.dtype = dtypeFromName(name); })
       .def_readwrite("raw", &Slot::raw)
       .def_readwrite("scaled", &Slot::scaled)
       .def_readwrite("number", &Slot::number)
@@ -140,7 +144,7 @@ void bindSlots(py::module_& module) {
       .def(
           "average",
           [](const SlotPlan& plan, std::vector<py::array> tensors, SlotStateTable& states, uint64_t seed,
-             uint64_t step, float factor, ByteMemory inward, SlotChanges& changed) {
+             uint64_t step, double factor, ByteMemory inward, SlotChanges& changed) {
             const auto values = valuesOf(tensors);
             const Bytes bytes = bytesOf(inward);
             const py::gil_scoped_release release;
@@ -159,7 +163,7 @@ void bindSlots(py::module_& module) {
           py::arg("tensors"), py::arg("outward").noconvert())
       .def(
           "average_whole",
-          [](const SlotPlan& plan, std::vector<py::array> tensors, float factor, ByteMemory outward,
+          [](const SlotPlan& plan, std::vector<py::array> tensors, double factor, ByteMemory outward,
              ByteMemory inward) {
             const auto values = valuesOf(tensors);
             const Bytes sent = bytesOf(outward);

@@ -170,7 +170,7 @@ void bindDeviceSlots(py::module_& module) {
       .def(
           "average",
           [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors,
-             SlotStateTable& states, uint64_t seed, uint64_t step, float factor, const MemoryPlace& inward,
+             SlotStateTable& states, uint64_t seed, uint64_t step, double factor, const MemoryPlace& inward,
              SlotChanges& changed) {
             const auto values = valuesAt(tensors);
             const py::gil_scoped_release release;
@@ -189,7 +189,7 @@ void bindDeviceSlots(py::module_& module) {
           py::arg("queue"), py::arg("tensors"), py::arg("outward"))
       .def(
           "average_whole",
-          [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors, float factor,
+          [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors, double factor,
              const MemoryPlace& outward, const MemoryPlace& inward) {
             const auto values = valuesAt(tensors);
             const py::gil_scoped_release release;

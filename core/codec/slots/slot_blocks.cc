@@ -32,6 +32,10 @@ EncodeContext encodeContext(const Slot& slot, SlotStep step, SlotPurpose purpose
   return context;
 }
 
+double rawFactor(const Slot& slot, double factor) {
+  return (slot.scaled ? 1.0 : factor) * slot.codec->gradientFactor();
+}
+
 SlotBlocks::SlotBlocks(std::vector<Slot> slots, int rank, int world, bool whole)
     : slots_(std::move(slots)), rank_(rank), world_(world), whole_(whole) {
   if (rank < 0 || rank >= world) throw invalidArgument("the rank of a plan must be in its group");
@@ -39,7 +43,8 @@ SlotBlocks::SlotBlocks(std::vector<Slot> slots, int rank, int world, bool whole)
   for (const Slot& slot : slots_) {
     if (slot.owner < 0 || slot.owner >= world || slot.codec == nullptr)
       throw invalidArgument("a slot needs an owner of the group, and a codec");
-    const size_t least = slot.raw ? slot.count * sizeof(float) : slot.codec->maxEncodedBytes(slot.count);
+    const size_t least =
+        slot.raw ? slot.count * elementSize(slot.dtype) : slot.codec->maxEncodedBytes(slot.count);
     if (slot.payloadBytes < least || (slot.raw && slot.payloadBytes != least))
       throw invalidArgument("the slot of '" + slot.name + "' has another size than its payload needs");
     size_t& bytes = blockBytes_[static_cast<size_t>(slot.owner)];
@@ -84,6 +89,10 @@ void SlotBlocks::checkTensors(std::span<const SlotValues> tensors) const {
   for (const Slot& slot : slots_) {
     if (slot.first + slot.count > tensors[slot.tensor].count)
       throw invalidArgument("tensor '" + slot.name + "' has fewer elements than its slots");
+    if (tensors[slot.tensor].dtype != slot.dtype)
+      throw invalidArgument("tensor '" + slot.name + "' has elements of type " +
+                            std::string(dtypeName(tensors[slot.tensor].dtype)) + ", and its slots are for " +
+                            std::string(dtypeName(slot.dtype)));
   }
 }
 

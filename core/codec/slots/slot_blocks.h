@@ -36,8 +36,10 @@ struct Slot {
   size_t offset = 0;        ///< Bytes from the start of the owner's block.
   size_t payloadBytes = 0;  ///< Room for the payload.
   size_t padding = 0;       ///< Bytes behind the payload's room, so that the next slot is aligned.
-  bool raw = false;         ///< The payload has the values in float32.
-  bool scaled = false;      ///< The values have the factor of the average already.
+  /// Of the tensor, and of the payload of a raw slot.
+  DType dtype = DType::kFloat32;
+  bool raw = false;     ///< The payload has the values as they are.
+  bool scaled = false;  ///< Of a raw slot: the values have the factor of the average already.
   CodecPointer codec;
   CodecPointer aggregateCodec;  ///< nullptr: only the owner gets the average, unencoded.
   uint32_t number = 0;          ///< The tensor's number, for random rounding.
@@ -66,6 +68,9 @@ enum class SlotPurpose : uint8_t { kContribution = 0, kResult = 1 };
 /// gradientFactor() as well.
 EncodeContext encodeContext(const Slot& slot, SlotStep step, SlotPurpose purpose, float factor);
 
+/// The factor of the sum of a raw slot's values, if the average has the factor `factor`.
+double rawFactor(const Slot& slot, double factor);
+
 /// Immutable. Its functions throw InvalidArgument if memory has another size than the slots need.
 class SlotBlocks {
  public:
@@ -89,6 +94,7 @@ class SlotBlocks {
   /// The contribution of another rank in the inward memory.
   ConstBytes contribution(const Slot& slot, ConstBytes inward, int rank) const;
 
+  /// Also that each tensor has the type of its slots.
   void checkTensors(std::span<const SlotValues> tensors) const;
   void checkOutward(size_t bytes) const;
   void checkInward(size_t bytes) const;

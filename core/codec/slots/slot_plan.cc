@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "core/base/error.h"
@@ -51,6 +50,11 @@ std::span<const float> contributed(const Slot& slot, const SlotValues& values, s
   return scaled;
 }
 
+/// The elements of the slot.
+Bytes bytesOf(const Slot& slot, const SlotValues& values) {
+  return {elementsOf(slot, values), slot.count * elementSize(slot.dtype)};
+}
+
 Bytes payloadOf(const Slot& slot, Bytes message) {
   return message.subspan(kWireHeaderBytes, slot.payloadBytes);
 }
@@ -59,9 +63,16 @@ void seal(const Slot& slot, size_t payloadBytes, Bytes message) {
   WireHeader header;
   header.flags = slot.raw ? kFlagRaw : 0;
   header.codec = slot.codec->id();
+  header.dtype = slot.dtype;
   header.elementCount = slot.count;
   header.payloadBytes = payloadBytes;
   std::ranges::copy(packHeader(header), message.begin());
+}
+
+/// Writes the message of a raw slot.
+void writeRaw(const Slot& slot, ConstBytes elements, Bytes message) {
+  std::ranges::copy(elements, payloadOf(slot, message).begin());
+  seal(slot, slot.payloadBytes, message);
 }
 
 Error inContext(const Error& error, const Slot& slot, int sender) {
@@ -70,11 +81,12 @@ Error inContext(const Error& error, const Slot& slot, int sender) {
 }
 
 /// Checks a message's header against the plan and returns the payload.
-ConstBytes checkedPayload(const Slot& slot, ConstBytes message) {
+ConstBytes checkedPayload(const Slot& slot, ConstBytes message, int sender) try {
   WireHeaderBytes bytes;
   std::ranges::copy(message.first(kWireHeaderBytes), bytes.begin());
   ExpectedMessage expected;
   expected.codec = slot.codec->id();
+  expected.dtype = slot.dtype;
   expected.elementCount = slot.count;
   expected.maxPayloadBytes = slot.payloadBytes;
   const WireHeader header = unpackHeader(bytes, expected);
@@ -85,24 +97,26 @@ ConstBytes checkedPayload(const Slot& slot, ConstBytes message) {
     throw corruptPayload("a raw payload has " + std::to_string(header.payloadBytes) + " bytes, not " +
                          std::to_string(slot.payloadBytes));
   return message.subspan(kWireHeaderBytes, header.payloadBytes);
+} catch (const Error& error) {
+  throw inContext(error, slot, sender);
 }
 
 /// Decodes the payload and assigns the values to `output`, or adds them.
 void read(const Slot& slot, ConstBytes message, int sender, DecodeMode mode, std::span<float> output) {
+  const ConstBytes payload = checkedPayload(slot, message, sender);
   try {
-    const ConstBytes payload = checkedPayload(slot, message);
-    if (!slot.raw) return slot.codec->decode(payload, output, mode);
-    const std::array<const void*, 2> both = {output.data(), payload.data()};
-    const bool adds = mode == DecodeMode::kAccumulate;
-    reduceInOrder(DType::kFloat32, adds ? std::span<const void* const>(both) : std::span(both).last(1),
-                  output.size(), 1.0, output.data());
+    slot.codec->decode(payload, output, mode);
   } catch (const Error& error) {
     throw inContext(error, slot, sender);
   }
 }
 
-/// Decodes the payload into the tensor.
+/// Writes the message's values into the tensor.
 void readTo(const Slot& slot, ConstBytes message, int sender, const SlotValues& values) {
+  if (slot.raw) {
+    std::ranges::copy(checkedPayload(slot, message, sender), elementsOf(slot, values));
+    return;
+  }
   if (values.dtype == DType::kFloat32)
     return read(slot, message, sender, DecodeMode::kAssign, floatsOf(slot, values));
   const auto floats = scratch(slot.count, 0);
@@ -155,9 +169,7 @@ void SlotPlan::encode(std::span<const SlotValues> tensors, SlotStateTable& state
                  message, changed);
       continue;
     }
-    const auto values = contributed(slot, tensors[slot.tensor], 0);
-    if (!values.empty()) std::memcpy(payloadOf(slot, message).data(), values.data(), values.size_bytes());
-    seal(slot, slot.payloadBytes, message);
+    writeRaw(slot, bytesOf(slot, tensors[slot.tensor]), message);
   }
   if (!blocks_.whole()) return;
   const Bytes own = outward.first(blocks_.blockBytes(0));
@@ -166,13 +178,20 @@ void SlotPlan::encode(std::span<const SlotValues> tensors, SlotStateTable& state
 }
 
 void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step,
-                       float factor, Bytes inward, SlotChanges& changed) const {
+                       double factor, Bytes inward, SlotChanges& changed) const {
   blocks_.checkTensors(tensors);
   blocks_.checkInward(inward.size());
   for (const Slot& slot : blocks_.slots()) {
     if (slot.owner != blocks_.rank()) continue;
     const SlotValues& own = tensors[slot.tensor];
-    const float scale = slot.scaled ? 1.0f : factor;
+    const auto scale = static_cast<float>(factor);
+    if (slot.raw) {
+      averageRaw(slot, own, factor, inward);
+      if (slot.aggregateCodec == nullptr) continue;
+      for (size_t block = 0; block + 1 < static_cast<size_t>(blocks_.world()); ++block)
+        writeRaw(slot, bytesOf(slot, own), blocks_.inwardMessage(slot, inward, block));
+      continue;
+    }
     if (slot.aggregateCodec == nullptr) {
       const auto sum = scratch(slot.count, 0);
       addInOrder(slot, own, states, step, inward, sum, changed);
@@ -180,11 +199,7 @@ void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& stat
       writeTo(slot, sum, own);
       continue;
     }
-    if (slot.raw) {
-      averageRaw(slot, own, scale, inward);
-    } else {
-      averageEncoded(slot, own, states, step, scale, inward, changed);
-    }
+    averageEncoded(slot, own, states, step, scale, inward, changed);
     // The sum has read the contributions in all blocks. The average now replaces them.
     const Bytes result = blocks_.inwardMessage(slot, inward, 0);
     for (size_t block = 1; block + 1 < static_cast<size_t>(blocks_.world()); ++block)
@@ -197,7 +212,7 @@ void SlotPlan::addInOrder(const Slot& slot, const SlotValues& own, SlotStateTabl
                           ConstBytes inward, std::span<float> sum, SlotChanges& changed) const {
   for (int rank = 0; rank < blocks_.world(); ++rank) {
     const DecodeMode mode = rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate;
-    if (rank == blocks_.rank() && !slot.raw && mergesDecoded(*slot.codec)) {
+    if (rank == blocks_.rank() && mergesDecoded(*slot.codec)) {
       thread_local std::vector<std::byte> memory;  // of this thread; each call uses it again
       memory.resize(std::max(memory.size(), kWireHeaderBytes + slot.payloadBytes));
       const Bytes message = std::span(memory).first(kWireHeaderBytes + slot.payloadBytes);
@@ -224,22 +239,14 @@ void SlotPlan::averageEncoded(const Slot& slot, const SlotValues& own, SlotState
              changed);
 }
 
-void SlotPlan::averageRaw(const Slot& slot, const SlotValues& own, float factor, Bytes inward) const {
+void SlotPlan::averageRaw(const Slot& slot, const SlotValues& own, double factor, ConstBytes inward) const {
   std::vector<const void*> contributions;
   for (int rank = 0; rank < blocks_.world(); ++rank) {
-    if (rank == blocks_.rank()) {
-      contributions.push_back(contributed(slot, own, 0).data());
-      continue;
-    }
-    try {
-      contributions.push_back(checkedPayload(slot, blocks_.contribution(slot, inward, rank)).data());
-    } catch (const Error& error) {
-      throw inContext(error, slot, rank);
-    }
+    contributions.push_back(
+        rank == blocks_.rank() ? elementsOf(slot, own)
+                               : checkedPayload(slot, blocks_.contribution(slot, inward, rank), rank).data());
   }
-  const Bytes result = blocks_.inwardMessage(slot, inward, 0);
-  reduceInOrder(DType::kFloat32, contributions, slot.count, factor, payloadOf(slot, result).data());
-  seal(slot, slot.payloadBytes, result);
+  reduceInOrder(slot.dtype, contributions, slot.count, rawFactor(slot, factor), elementsOf(slot, own));
 }
 
 void SlotPlan::decode(std::span<const SlotValues> tensors, ConstBytes outward) const {
@@ -251,13 +258,17 @@ void SlotPlan::decode(std::span<const SlotValues> tensors, ConstBytes outward) c
   }
 }
 
-void SlotPlan::averageWhole(std::span<const SlotValues> tensors, float factor, ConstBytes outward,
+void SlotPlan::averageWhole(std::span<const SlotValues> tensors, double factor, ConstBytes outward,
                             ConstBytes inward) const {
   blocks_.checkTensors(tensors);
   blocks_.checkOutward(outward.size());
   blocks_.checkInward(inward.size());
   for (const Slot& slot : blocks_.slots()) {
     const SlotValues& values = tensors[slot.tensor];
+    if (slot.raw) {
+      averageRaw(slot, values, factor, inward);
+      continue;
+    }
     const bool inPlace = values.dtype == DType::kFloat32;
     const auto sum = inPlace ? floatsOf(slot, values) : scratch(slot.count, 0);
     for (int rank = 0; rank < blocks_.world(); ++rank) {
@@ -265,7 +276,7 @@ void SlotPlan::averageWhole(std::span<const SlotValues> tensors, float factor, C
                                                         : blocks_.contribution(slot, inward, rank);
       read(slot, message, rank, rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate, sum);
     }
-    multiply(sum, slot.scaled ? 1.0f : factor);
+    multiply(sum, static_cast<float>(factor));
     if (!inPlace) narrow(sum, values.dtype, elementsOf(slot, values));
   }
 }

@@ -23,16 +23,17 @@ class SlotPlan {
 
   const SlotBlocks& blocks() const { return blocks_; }
 
-  /// Encodes the contributions of this rank, times the codec's gradientFactor(), for the other ranks.
-  /// `changed` receives the new states.
+  /// Encodes the contributions of this rank, times the codec's gradientFactor(), for the other ranks. Those
+  /// of raw slots are the values as they are. `changed` receives the new states.
   void encode(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, Bytes outward,
               SlotChanges& changed) const;
 
   /// The work of an owner. Adds the decoded values of all ranks in rank order, in float32, with its own
   /// values, times the codec's gradientFactor(), unencoded, unless the codec merges decoded values only.
   /// Encodes sum times `factor` in place of the contributions. Writes the decoded result to its tensors;
-  /// without an aggregator's codec, sum times `factor`.
-  void average(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, float factor,
+  /// without an aggregator's codec, sum times `factor`. Values of raw slots are added and multiplied as
+  /// reduceInOrder() does, so in their own type.
+  void average(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, double factor,
                Bytes inward, SlotChanges& changed) const;
 
   /// Decodes the averages of the other owners into the tensors.
@@ -40,7 +41,7 @@ class SlotPlan {
 
   /// For "whole": adds the decoded values of all ranks in rank order, with this rank's from its own message
   /// (the first block of `outward`), and multiplies by `factor`.
-  void averageWhole(std::span<const SlotValues> tensors, float factor, ConstBytes outward,
+  void averageWhole(std::span<const SlotValues> tensors, double factor, ConstBytes outward,
                     ConstBytes inward) const;
 
  private:
@@ -50,7 +51,8 @@ class SlotPlan {
                       float factor, Bytes inward, SlotChanges& changed) const;
   void addInOrder(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,
                   ConstBytes inward, std::span<float> sum, SlotChanges& changed) const;
-  void averageRaw(const Slot& slot, const SlotValues& own, float factor, Bytes inward) const;
+  /// Into `own`.
+  void averageRaw(const Slot& slot, const SlotValues& own, double factor, ConstBytes inward) const;
 
   const SlotBlocks blocks_;
 };

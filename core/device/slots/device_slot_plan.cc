@@ -48,16 +48,40 @@ std::span<float> floatsOf(const Slot& slot, const SlotValues& values) {
   return {reinterpret_cast<float*>(values.data) + slot.first, slot.count};
 }
 
+/// The elements of the slot.
+Bytes bytesOf(const Slot& slot, const SlotValues& values) {
+  return {elementsOf(slot, values), slot.count * elementSize(slot.dtype)};
+}
+
+Bytes rawPayloadOf(const Slot& slot, Bytes message) {
+  return message.subspan(kWireHeaderBytes, slot.payloadBytes);
+}
+
 /// The float32 values to where the tensor is, in its type.
 void write(DeviceStream& stream, std::span<const float> floats, DType dtype, std::byte* to) {
   if (dtype != DType::kFloat32) return stream.narrow(floats, dtype, to);
   stream.copy(to, std::as_bytes(floats));
 }
 
+/// The average of a raw slot, in the type of the tensor, into `own`.
+void averageRaw(DeviceStream& stream, const SlotBlocks& blocks, const Slot& slot, const SlotValues& own,
+                double factor, ConstBytes inward) {
+  std::vector<const void*> contributions;
+  for (int rank = 0; rank < blocks.world(); ++rank) {
+    contributions.push_back(rank == blocks.rank()
+                                ? elementsOf(slot, own)
+                                : blocks.contribution(slot, inward, rank).data() + kWireHeaderBytes);
+  }
+  // One thread reads the element of each contribution before it writes that of the result.
+  stream.combine(Combination::kSum, slot.dtype, contributions, slot.count, rawFactor(slot, factor),
+                 elementsOf(slot, own));
+}
+
 WireHeaderBytes headerOf(const Slot& slot) {
   WireHeader header;
   header.flags = slot.raw ? kFlagRaw : 0;
   header.codec = slot.codec->id();
+  header.dtype = slot.dtype;
   header.elementCount = slot.count;
   header.payloadBytes = slot.raw ? slot.payloadBytes : 0;  // of an encoding the device writes it
   return packHeader(header);
@@ -246,12 +270,8 @@ void DeviceSlotPlan::encode(DeviceStream& stream, std::span<const SlotValues> te
     if (!blocks().whole() && slot.owner == blocks().rank()) continue;
     const Bytes message = blocks().outwardMessage(slot, outward);
     const SlotValues& own = tensors[slot.tensor];
-    const void* const elements = elementsOf(slot, own);
-    const std::span<const void* const> one(&elements, 1);
     if (slot.raw) {
-      const std::span<float> payload(reinterpret_cast<float*>(message.data() + kWireHeaderBytes), slot.count);
-      if (slot.count > 0)
-        stream.add(own.dtype, one, slot.codec->gradientFactor(), DecodeMode::kAssign, payload);
+      if (slot.count > 0) stream.copy(rawPayloadOf(slot, message).data(), bytesOf(slot, own));
       continue;
     }
     encodeInto(stream, number, times(stream, 1.0F, slot, own), 1.0F, SlotPurpose::kContribution, states, step,
@@ -264,7 +284,7 @@ void DeviceSlotPlan::encode(DeviceStream& stream, std::span<const SlotValues> te
 }
 
 void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> tensors,
-                             SlotStateTable& states, SlotStep step, float factor, Bytes inward,
+                             SlotStateTable& states, SlotStep step, double factor, Bytes inward,
                              SlotChanges& changed) {
   blocks().checkTensors(tensors);
   blocks().checkInward(inward.size());
@@ -272,21 +292,23 @@ void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> t
     const Slot& slot = blocks().slots()[number];
     if (slot.owner != blocks().rank() || slot.count == 0) continue;
     const SlotValues& own = tensors[slot.tensor];
-    const float scale = slot.scaled ? 1.0F : factor;
+    if (slot.raw) {
+      averageRaw(stream, blocks(), slot, own, factor, inward);
+      if (slot.aggregateCodec == nullptr) continue;
+      for (size_t block = 0; block + 1 < static_cast<size_t>(blocks().world()); ++block)
+        stream.copy(rawPayloadOf(slot, blocks().inwardMessage(slot, inward, block)).data(),
+                    bytesOf(slot, own));
+      continue;
+    }
+    const auto scale = static_cast<float>(factor);
     const auto contributions = contributionsTo(stream, number, own, states, step, inward, changed);
     if (slot.aggregateCodec == nullptr) {
       sumTo(stream, number, contributions, scale, own);
       continue;
     }
     const Bytes result = blocks().inwardMessage(slot, inward, 0);
-    if (slot.raw) {
-      // One thread reads the element of each contribution before it writes that of the result.
-      auto* const floats = reinterpret_cast<float*>(result.data() + kWireHeaderBytes);
-      sum(stream, number, contributions, scale, {floats, slot.count});
-    } else {
-      sum(stream, number, contributions, 1.0F, sumOf(slot));
-      encodeInto(stream, number, sumOf(slot), scale, SlotPurpose::kResult, states, step, result, changed);
-    }
+    sum(stream, number, contributions, 1.0F, sumOf(slot));
+    encodeInto(stream, number, sumOf(slot), scale, SlotPurpose::kResult, states, step, result, changed);
     for (size_t block = 1; block + 1 < static_cast<size_t>(blocks().world()); ++block)
       stream.copy(blocks().inwardMessage(slot, inward, block).data(), result);
     readTo(stream, number, result, blocks().rank(), own);
@@ -294,13 +316,8 @@ void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> t
 }
 
 DeviceContribution DeviceSlotPlan::messageOf(size_t number, ConstBytes message, int sender) const {
-  const ConstBytes payload = message.subspan(kWireHeaderBytes);
   DeviceContribution one;
-  if (blocks().slots()[number].raw) {
-    one.values = reinterpret_cast<const float*>(payload.data());
-    return one;
-  }
-  one.payload = payload;
+  one.payload = message.subspan(kWireHeaderBytes);
   one.payloadBytes = reinterpret_cast<const uint32_t*>(message.data() + kPayloadBytesAt);
   one.error = word(number, kFirstDecodeWord + static_cast<size_t>(sender));
   return one;
@@ -317,7 +334,7 @@ std::vector<DeviceContribution> DeviceSlotPlan::contributionsTo(DeviceStream& st
       all.push_back(messageOf(number, blocks().contribution(slot, inward, rank), rank));
       continue;
     }
-    if (slot.raw || !mergesDecoded(*slot.codec)) {
+    if (!mergesDecoded(*slot.codec)) {
       all.emplace_back().values = times(stream, slot.codec->gradientFactor(), slot, own).data();
       continue;
     }
@@ -333,11 +350,6 @@ void DeviceSlotPlan::sum(DeviceStream& stream, size_t number,
                          std::span<const DeviceContribution> contributions, float factor,
                          std::span<float> output) {
   const Slot& slot = blocks().slots()[number];
-  if (slot.raw) {
-    std::vector<const void*> values;
-    for (const DeviceContribution& one : contributions) values.push_back(one.values);
-    return stream.combine(Combination::kSum, DType::kFloat32, values, slot.count, factor, output.data());
-  }
   DeviceSum call;
   call.codec = slot.codec.get();
   call.deviceCodec = &functions(slot.codec);
@@ -354,7 +366,7 @@ void DeviceSlotPlan::sumTo(DeviceStream& stream, size_t number,
   const bool areMessages =
       std::ranges::all_of(contributions, [](const DeviceContribution& one) { return one.values == nullptr; });
   // Where one contribution is added after the other, the tensor's own values must stay until their turn.
-  const bool inPlace = slot.raw || areMessages || functions(slot.codec).sumsAtOnce();
+  const bool inPlace = areMessages || functions(slot.codec).sumsAtOnce();
   if (values.dtype == DType::kFloat32 && inPlace)
     return sum(stream, number, contributions, factor, floatsOf(slot, values));
   sum(stream, number, contributions, factor, sumOf(slot));
@@ -365,10 +377,6 @@ void DeviceSlotPlan::read(DeviceStream& stream, size_t number, ConstBytes messag
                           std::span<float> output) {
   const Slot& slot = blocks().slots()[number];
   const DeviceContribution one = messageOf(number, message, sender);
-  if (slot.raw) {
-    const void* const values = one.values;
-    return stream.add(DType::kFloat32, std::span(&values, 1), 1.0F, DecodeMode::kAssign, output);
-  }
   DeviceDecode call;
   call.codec = slot.codec.get();
   call.deviceCodec = &functions(slot.codec);
@@ -382,6 +390,8 @@ void DeviceSlotPlan::read(DeviceStream& stream, size_t number, ConstBytes messag
 void DeviceSlotPlan::readTo(DeviceStream& stream, size_t number, ConstBytes message, int sender,
                             const SlotValues& values) {
   const Slot& slot = blocks().slots()[number];
+  if (slot.raw)
+    return stream.copy(elementsOf(slot, values), message.subspan(kWireHeaderBytes, slot.payloadBytes));
   if (values.dtype == DType::kFloat32) return read(stream, number, message, sender, floatsOf(slot, values));
   read(stream, number, message, sender, sumOf(slot));
   write(stream, sumOf(slot), values.dtype, elementsOf(slot, values));
@@ -397,7 +407,7 @@ void DeviceSlotPlan::decode(DeviceStream& stream, std::span<const SlotValues> te
   }
 }
 
-void DeviceSlotPlan::averageWhole(DeviceStream& stream, std::span<const SlotValues> tensors, float factor,
+void DeviceSlotPlan::averageWhole(DeviceStream& stream, std::span<const SlotValues> tensors, double factor,
                                   ConstBytes outward, ConstBytes inward) {
   blocks().checkTensors(tensors);
   blocks().checkOutward(outward.size());
@@ -405,6 +415,10 @@ void DeviceSlotPlan::averageWhole(DeviceStream& stream, std::span<const SlotValu
   for (size_t number = 0; number < blocks().slots().size(); ++number) {
     const Slot& slot = blocks().slots()[number];
     if (slot.count == 0) continue;
+    if (slot.raw) {
+      averageRaw(stream, blocks(), slot, tensors[slot.tensor], factor, inward);
+      continue;
+    }
     std::vector<DeviceContribution> contributions;
     for (int rank = 0; rank < blocks().world(); ++rank) {
       contributions.push_back(messageOf(number,
@@ -412,7 +426,7 @@ void DeviceSlotPlan::averageWhole(DeviceStream& stream, std::span<const SlotValu
                                                                 : blocks().contribution(slot, inward, rank),
                                         rank));
     }
-    sumTo(stream, number, contributions, slot.scaled ? 1.0F : factor, tensors[slot.tensor]);
+    sumTo(stream, number, contributions, static_cast<float>(factor), tensors[slot.tensor]);
   }
 }
 

@@ -17,7 +17,7 @@
 
 namespace hipress {
 
-/// A slot's bytes on a device are a multiple of this, so that the floats of the next one are aligned.
+/// A slot's bytes on a device are a multiple of this, so that the elements of the next one are aligned.
 inline constexpr size_t kDeviceSlotAlignment = 16;
 
 /// The pointers in `tensors` and the blocks are the device's. All calls of a plan go to one stream at a time.
@@ -34,9 +34,9 @@ class DeviceSlotPlan {
   void encode(DeviceStream& stream, std::span<const SlotValues> tensors, SlotStateTable& states,
               SlotStep step, Bytes outward, SlotChanges& changed);
   void average(DeviceStream& stream, std::span<const SlotValues> tensors, SlotStateTable& states,
-               SlotStep step, float factor, Bytes inward, SlotChanges& changed);
+               SlotStep step, double factor, Bytes inward, SlotChanges& changed);
   void decode(DeviceStream& stream, std::span<const SlotValues> tensors, ConstBytes outward);
-  void averageWhole(DeviceStream& stream, std::span<const SlotValues> tensors, float factor,
+  void averageWhole(DeviceStream& stream, std::span<const SlotValues> tensors, double factor,
                     ConstBytes outward, ConstBytes inward);
 
   /// Asks the stream for the errors that the device has found in the work up to here.

@@ -18,7 +18,7 @@ import hipress.torch as hp
 from hipress.torch import ddp
 from hipress.torch.ddp.group_carrier import GroupCarrier
 from hipress.torch.process_groups import GroupAverage, GroupOptions
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 from tests.ranks import ROOT, clean_environment
 from tests.torch.ddp import training
 from tests.torch.ranks import outcomes, run
@@ -100,7 +100,7 @@ def test_a_group_of_other_ranks_than_hipress_is_refused(tmp_path: Path) -> None:
 def _groups_of_other_sizes(folder: str) -> str:
     """Rank 0 averages in a group of its own, and rank 1 in a group of both ranks."""
     with training.process_group(folder, timeout=4.0) as (rank, _):
-        shapes = {"a": TensorShape(2000, 4, 2)}
+        shapes = {"a": TensorShape(2000, torch.float32, 2)}
         if rank == 0:
             average = GroupAverage(shapes, dist.new_group([0], use_local_synchronization=True), GroupOptions("onebit"))
             tensor = torch.ones(2000)

@@ -15,7 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
 from hipress.torch import ddp
-from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.average import GroupAverage
+from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.options import GroupOptions
 from tests.core.casync.powersgd_reference import Reference
 from tests.torch.ddp import training
@@ -147,7 +148,7 @@ def _refusals(rank: int) -> None:
     with pytest.raises(hp.Unsupported, match="begins after steps without a codec"):
         ddp.compress(model, "int8", warmup=hp.Warmup(2, codec=CODEC))
     with pytest.raises(hp.Unsupported, match="needs whole matrices"):
-        GroupAverage({"w": TensorShape(10800, 4, 2)}, None, GroupOptions(CODEC))
+        GroupAverage({"w": TensorShape(10800, torch.float32, 2)}, None, GroupOptions(CODEC))
     with pytest.raises(hp.InvalidArgument, match="has no option 'ranks'"):
         ddp.compress(model, "powersgd(ranks=2)")
 

@@ -12,7 +12,7 @@ import torch
 
 import hipress
 from hipress.torch.process_groups import GroupAverage, GroupOptions
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.gpus.side import GpuSide
 
 SIGNSGD = Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll"
@@ -47,7 +47,7 @@ def tensors_of(rank: int, step: int) -> dict[str, torch.Tensor]:
 
 def average_of(options: GroupOptions, side: GpuSide | None = None) -> GroupAverage:
     given = tensors_of(0, 0)
-    shapes = {name: TensorShape(each.numel(), each.element_size(), 2) for name, each in given.items()}
+    shapes = {name: TensorShape(each.numel(), each.dtype, 2) for name, each in given.items()}
     return GroupAverage(shapes, None, options, side=side)
 
 

@@ -14,13 +14,13 @@ pytestmark = pytest.mark.slow
 _PROGRAM = """
 import datetime, sys, torch, torch.distributed as dist
 from hipress.torch.process_groups import GroupAverage, GroupOptions
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 
 store, rank = dist.FileStore(sys.argv[1], 2), int(sys.argv[2])
 dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=datetime.timedelta(seconds=30))
 
 def use():
-    average = GroupAverage({"a": TensorShape(100_000, 4, 2)}, None, GroupOptions("onebit"))
+    average = GroupAverage({"a": TensorShape(100_000, torch.float32, 2)}, None, GroupOptions("onebit"))
     average.start([("a", torch.randn(100_000))], 0).wait()
     dist.barrier()
     dist.destroy_process_group()

@@ -23,7 +23,7 @@ from hipress.torch.process_groups import (
     gradients,
     group_calls,
 )
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.gpus.side import GpuSide
 from hipress.torch.process_groups.sides import side_for
 from tests.torch.ddp import training
@@ -91,7 +91,7 @@ def test_a_corrupt_payload_is_named_once_the_gpu_has_told_it(tmp_path: Path) -> 
 @training.in_process_group
 def _refused(rank: int) -> None:
     side = FakeGpuSide()
-    shapes = {"m": TensorShape(400, 4, 2, 20)}
+    shapes = {"m": TensorShape(400, torch.float32, 2, 20)}
     with pytest.raises(hp.Unsupported, match=r"codec powersgd on cpu: .* use another codec"):
         GroupAverage(shapes, None, GroupOptions("powersgd", min_compress_bytes=0), side=side)
     average = average_of(GroupOptions("onebit"), side)

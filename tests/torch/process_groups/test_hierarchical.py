@@ -16,7 +16,7 @@ import torch.distributed as dist
 import hipress.torch as hp
 from hipress.torch import ddp
 from hipress.torch.process_groups import GroupAverage, GroupOptions
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 from tests.torch.ddp import training
 from tests.torch.ranks import run
 
@@ -29,7 +29,7 @@ TWO_HOSTS = {"topology": "hierarchical", "ranks_per_host": 2}
 
 
 def _average(codec: str, counts: dict[str, int] = COUNTS, **options: Any) -> GroupAverage:
-    shapes = {name: TensorShape(count, 4, 2) for name, count in counts.items()}
+    shapes = {name: TensorShape(count, torch.float32, 2) for name, count in counts.items()}
     host_group = options.pop("host_group", None)
     return GroupAverage(shapes, None, GroupOptions(codec=codec, min_compress_bytes=0, **options), host_group=host_group)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch.distributed as dist
 import hipress.torch as hp
 from hipress._library import load_core
 from hipress.torch.process_groups import GroupAverage, GroupOptions, slots
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout, first_owners
 from tests.torch.ddp import training
 from tests.torch.ranks import outcomes, run
@@ -26,7 +27,9 @@ COUNTS = {"none": 0, "vector": 1500, "few": 3000, "many": 70_001, "large": 400_0
 WORLD = 4
 
 
-def _slots(exact: int = 0, *, whole: bool = False, portion_bytes: int = 4 << 20) -> list[slots.Slots]:
+def _slots(
+    exact: Sequence[slots.ExactSlots] = (), *, whole: bool = False, portion_bytes: int = 4 << 20
+) -> list[slots.Slots]:
     codec = load_core().create_codec("int8")
     tensors = [Compressed(name, count, codec) for name, count in COUNTS.items()]
     layout = Layout(tensors, WORLD, None if whole else first_owners(tensors, WORLD))
@@ -47,10 +50,11 @@ def test_portions_together_have_all_bytes(whole: bool) -> None:
 
 
 def test_values_without_a_codec_are_not_counted() -> None:
-    (without,), (beside,) = _slots(), _slots(5000)
+    exact = [slots.ExactSlots(5000, torch.float32, True), slots.ExactSlots(6000, torch.bfloat16, False)]
+    (without,), (beside,) = _slots(), _slots(exact)
     assert beside.counted == without.counted
     more = [beside.plan.block_bytes(owner) - without.plan.block_bytes(owner) for owner in range(WORLD)]
-    assert sum(more) == 4 * 5000 + WORLD * HEADER_BYTES
+    assert sum(more) == 4 * 5000 + 2 * 6000 + 2 * WORLD * HEADER_BYTES
     assert beside.outward_sizes[0] == without.outward_sizes[0] + more[0]
 
 
@@ -68,7 +72,7 @@ def test_the_next_step_uses_the_memory_again() -> None:
 
 
 def _average(portion_bytes: int) -> GroupAverage:
-    shapes = {name: TensorShape(count, 4, 1 if name == "vector" else 2) for name, count in COUNTS.items()}
+    shapes = {name: TensorShape(count, torch.float32, 1 if name == "vector" else 2) for name, count in COUNTS.items()}
     return GroupAverage(shapes, None, GroupOptions(codec="onebit", min_compress_bytes=0, portion_bytes=portion_bytes))
 
 

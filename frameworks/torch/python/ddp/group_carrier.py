@@ -12,7 +12,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
 from hipress.torch.ddp.exact import ExactAverage
-from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.average import GroupAverage
+from hipress.torch.process_groups.dtypes import TensorShape, shape_of
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 
@@ -70,7 +71,7 @@ class GroupCarrier:
 
 def _shape(parameter: torch.nn.Parameter) -> TensorShape:
     rows = max(1, parameter.shape[0]) if parameter.dim() > 1 else 1
-    return TensorShape(parameter.numel(), parameter.element_size(), parameter.dim(), rows)
+    return shape_of(parameter, rows=rows)
 
 
 def _as_arrays(state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,8 @@ import torch.distributed as dist
 
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.diloco.averaging import Values
-from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.average import GroupAverage
+from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
 
 _TOPOLOGIES = ("ps", "allgather")
@@ -33,7 +34,7 @@ class GroupAveraging:
                 raise Unsupported(
                     f"parameter '{name}' is of type {each.dtype}: over a process group DiLoCo() takes float32 only"
                 )
-        shapes = {name: TensorShape(each.numel(), 4, each.dim()) for name, each in parameters.items()}
+        shapes = {name: shape_of(each) for name, each in parameters.items()}
         self._average = GroupAverage(shapes, group, GroupOptions(codec=codec, topology=topology, compress_vectors=True))
         self._exchanges = 0
 

@@ -24,7 +24,8 @@ from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
-from hipress.torch.process_groups.slots import Free, shard_slots
+from hipress.torch.process_groups.slots import Free, Slots, shard_slots
+from hipress.torch.reals import as_reals
 
 _core = load_core()
 
@@ -109,12 +110,12 @@ class _CompressedReduceScatter(ReduceScatter):
         self._state = state
         self._side = side
         assert unit.shard_group is not None
-        described = [f"{name}: {shape.count} elements per rank" for name, shape in unit.shapes.items()]
+        described = [f"{name}: {shape.count} elements of {shape.dtype} per rank" for name, shape in unit.shapes.items()]
         check_alike(unit.shard_group, "\n".join([options.described(), *described]), side.device)
         self._world, self._rank = unit.shard_group.size(), unit.shard_group.rank()
         self._seed = options.seed + (self._rank * 4 << 32)
         codecs = {
-            name: options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
+            name: options.codec_of(name, shape.count, shape.dtype.itemsize, shape.dimensions)
             for name, shape in unit.shapes.items()
         }
         #: Each tensor's columns in the input, which has one row per rank.
@@ -131,10 +132,8 @@ class _CompressedReduceScatter(ReduceScatter):
             else:
                 self._columns.append(columns)
                 compressed.append((name, shape.count, codec))
-        # One block has all shards for one rank.
-        free = memory.setdefault(tuple((count, codec.signature) for _, count, codec in compressed), [])
-        numbers = {"rank": self._rank, "world": self._world}
-        self._slots = shard_slots(compressed, first_number, **numbers, side=side, free=free)
+        self._compressed, self._first_number, self._memory = compressed, first_number, memory
+        self._slots_of: dict[torch.dtype, Slots] = {}
         self._states = side.table()  # stays empty: these codecs have no states
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -145,7 +144,8 @@ class _CompressedReduceScatter(ReduceScatter):
         self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False
     ) -> Any:
         """See torch's ReduceScatter."""
-        self._unit.check_elements(output_tensor.numel())
+        given, output = as_reals(input_tensor), as_reals(output_tensor)
+        self._unit.check_elements(output)
         if output_tensor.device != self._side.device:
             raise InvalidArgument(
                 f"{self._unit.name} has gradients on {output_tensor.device} now, and was on {self._side.device}: call "
@@ -158,21 +158,21 @@ class _CompressedReduceScatter(ReduceScatter):
         if not self._columns:
             return _reduce_scatter(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
         with self._side.at_once():
-            self._reduce(output_tensor, input_tensor.view(self._world, -1), group, op)
+            self._reduce(output, given.view(self._world, -1), group, op)
         self._unit.steps += 1
         return None
 
     def _reduce(self, output: torch.Tensor, rows: torch.Tensor, group: Any, op: Any) -> None:
         """On a GPU all of it is on the stream on which FSDP2 calls this."""
-        factor = self._factor(op)
-        memory, arrays = self._slots.take(self._unit.steps), self._arrays(rows)
+        factor, slots = self._factor(op), self._slots(rows.dtype)
+        memory, arrays = slots.take(self._unit.steps), self._arrays(rows)
         changed = _core.SlotChanges()
         numbers = (self._states, self._seed, self._unit.steps)
-        self._slots.plan.encode(arrays, *numbers, memory.outward_bytes, changed)
+        slots.plan.encode(arrays, *numbers, memory.outward_bytes, changed)
         self._state.sent_bytes += memory.outward.numel()
-        sizes = (self._slots.inward_sizes, self._slots.outward_sizes)
+        sizes = (slots.inward_sizes, slots.outward_sizes)
         work = None
-        if self._slots.travels:
+        if slots.travels:
             self._side.before_collective()
             work = group_calls.all_to_all(group, memory.inward, memory.outward, *sizes)
         if self._exact:
@@ -184,10 +184,25 @@ class _CompressedReduceScatter(ReduceScatter):
                 output[columns] = part
         if work is not None:
             work.wait()
-        self._slots.plan.average(arrays, *numbers, factor, memory.inward_bytes, changed)
-        self._slots.give_back(memory)
+        slots.plan.average(arrays, *numbers, factor, memory.inward_bytes, changed)
+        slots.give_back(memory)
         for columns in self._columns:
             output[columns] = rows[self._rank, columns]
+
+    def _slots(self, dtype: torch.dtype) -> Slots:
+        """For gradients of a type. One block has all shards for one rank."""
+        if dtype not in self._slots_of:
+            key = (dtype, tuple((count, codec.signature) for _, count, codec in self._compressed))
+            self._slots_of[dtype] = shard_slots(
+                self._compressed,
+                dtype,
+                self._first_number,
+                rank=self._rank,
+                world=self._world,
+                side=self._side,
+                free=self._memory.setdefault(key, []),
+            )
+        return self._slots_of[dtype]
 
     def _arrays(self, rows: torch.Tensor) -> list[Any]:
         """The shards of rank 0, then of rank 1, and so on."""

@@ -15,9 +15,11 @@ from hipress.options.group_travel import BesideCodec, GroupTravel
 from hipress.options.signatures import takes
 from hipress.options.warmup import warmup_of
 from hipress.torch.fsdp.units import Unit, units_of
-from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.average import GroupAverage
+from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
+from hipress.torch.reals import as_reals
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,8 +79,9 @@ def _hook(unit: Unit, average: GroupAverage) -> Callable[[torch.Tensor], None]:
     """The function for FSDPModule.set_all_reduce_hook()."""
 
     def averaged(shards: torch.Tensor) -> None:
-        unit.check_elements(shards.numel())
-        pieces = shards.split([shape.count for shape in unit.shapes.values()])
+        reals = as_reals(shards)
+        unit.check_elements(reals)
+        pieces = reals.split([shape.count for shape in unit.shapes.values()])
         started = average.start(list(zip(unit.shapes, pieces, strict=True)), unit.steps)
         unit.steps += 1
         started.wait()

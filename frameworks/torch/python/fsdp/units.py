@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 
 
 class Unit:
@@ -41,7 +41,9 @@ class Unit:
                 if each.sharded_param.requires_grad:
                     parameter = _name_of(each, names)
                     count = each.padded_sharded_param_size.numel()
-                    self.shapes[parameter] = TensorShape(count, 4, each.sharded_param.dim())
+                    dtype = _travelling_type(group.mp_policy, each.sharded_param)
+                    parts = 2 if dtype.is_complex else 1
+                    self.shapes[parameter] = TensorShape(parts * count, dtype.to_real(), each.sharded_param.dim())
 
     @property
     def is_hybrid(self) -> bool:
@@ -55,11 +57,12 @@ class Unit:
 
     @property
     def elements(self) -> int:
-        """Number of elements of all shards of this rank."""
+        """Number of elements of all shards of this rank; of complex ones twice as many."""
         return sum(shape.count for shape in self.shapes.values())
 
-    def check_elements(self, elements: int) -> None:
+    def check_elements(self, gradients: torch.Tensor) -> None:
         """Raises Mismatch if the gradients have another number of elements than the parameters."""
+        elements = gradients.numel()
         if elements != self.elements:
             raise Mismatch(
                 f"{self.name} has gradients of {elements} elements, and its parameters have {self.elements}: "
@@ -83,6 +86,13 @@ def _name_of(parameter: Any, names: Mapping[Any, str]) -> str:
     place = parameter._module_info
     module = names[place.module]
     return f"{module}.{place.param_name}" if module else str(place.param_name)
+
+
+def _travelling_type(policy: Any, parameter: torch.Tensor) -> torch.dtype:
+    """The type of the gradients that FSDP2 sends. It casts floating-point numbers only."""
+    computed = policy.param_dtype if parameter.is_floating_point() else None
+    dtype: torch.dtype = policy.reduce_dtype or computed or parameter.dtype
+    return dtype
 
 
 def _parameter_groups(state: Any) -> list[Any]:

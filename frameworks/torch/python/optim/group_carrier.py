@@ -14,7 +14,8 @@ from hipress.options.warmup import Warmup
 from hipress.torch.optim.travel import Travel
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.average import GroupAverage
+from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.options import GroupOptions
 
 
@@ -33,7 +34,7 @@ class GroupCarrier:
             compress_vectors=True,
             warmup=Warmup(1),
         )
-        listed = {name: TensorShape(shape.numel(), 4, len(shape)) for name, shape in shapes.items()}
+        listed = {name: TensorShape(shape.numel(), torch.float32, len(shape)) for name, shape in shapes.items()}
         self._average = GroupAverage(listed, group, options)
         self._compressed_steps = 0
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -28,32 +28,19 @@ from hipress.errors import HipressError, InvalidArgument, TransportError
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
+from hipress.torch.process_groups.dtypes import TensorShape, flat_reals
+from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, known_to_torch
-from hipress.torch.process_groups.host_sharing import HostSharing
+from hipress.torch.process_groups.hierarchical.hosts import Hosts, consecutive, from_groups
+from hipress.torch.process_groups.hierarchical.sharing import HostSharing
 from hipress.torch.process_groups.host_side import HostSide, Side
-from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.layout import Compressed, Layout, Owners
 from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.resharding import own_keys, states_for
 
 Item = TypeVar("Item", Batch, Portion)
-
-#: The types that the core converts to float32 for a codec, and back.
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-
-
-@dataclass(frozen=True)
-class TensorShape:
-    """What all ranks know about a tensor."""
-
-    count: int
-    """Elements."""
-    element_bytes: int
-    dimensions: int
-    rows: int = 0
-    """The first dimension, for codec "powersgd"; 0: the tensor is no matrix."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +96,7 @@ class GroupAverage:
         self._numbers: dict[str, int] = {}
         self._codecs: dict[str, Codec | None] = {}
         self._warm_codecs: dict[str, Codec | None] = {}
-        self._routes: dict[tuple[tuple[str, ...], str | None], _Route] = {}
+        self._routes: dict[tuple[tuple[str, ...], tuple[torch.dtype, ...], str | None], _Route] = {}
         self._error: HipressError | None = None
         check_alike(
             self._group, self.options.described(host_group is not None) + "\n" + _described(tensors), self._side.device
@@ -164,9 +151,9 @@ class GroupAverage:
         for name, shape in tensors.items():
             self._numbers[name] = len(self._numbers)
             self._shapes[name] = shape
-            codec = self.options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
+            codec = self.options.codec_of(name, shape.count, shape.dtype.itemsize, shape.dimensions)
             if codec is not None:
-                codec = self._linked.add(name, codec, shape.rows, shape.count, shape.element_bytes)
+                codec = self._linked.add(name, codec, shape.rows, shape.count, shape.dtype.itemsize)
             self._codecs[name] = codec
             if codec is not None and name not in self._linked:
                 if self._sharing is not None:
@@ -179,9 +166,11 @@ class GroupAverage:
         """What this rank averages of a tensor with its peers, in step `step` or after the warm-up."""
         codec = self._codecs[name] if step is None else self._codec(name, step)
         assert codec is not None
+        shape = self._shapes[name]
         if self._sharing is None:
-            return Compressed(name, self._shapes[name].count, codec)
+            return Compressed(name, shape.count, codec, dtype=shape.dtype)
         found = self._sharing.piece(name)
+        # The sums of a host's ranks are in float32.
         return None if found is None else Compressed(name, found[1], codec, found[0])
 
     @property
@@ -219,8 +208,7 @@ class GroupAverage:
 
     def are_exact(self, names: tuple[str, ...], step: int) -> bool:
         """Whether all of these tensors travel without a codec in this step."""
-        route = self._route(names, step)
-        return not route.compressed and not route.linked
+        return all(self._codec(name, step) is None for name in names)
 
     def _codec(self, name: str, step: int) -> Codec | None:
         """The codec of a tensor in a step; None: it travels exactly."""
@@ -291,14 +279,14 @@ class GroupAverage:
         The future gets what made the batch fail; from then on start() raises it.
         """
         self.raise_error()
-        route = self._route(tuple(name for name, _ in named), step)
         flat = [self._flat(name, tensor) for name, tensor in named]
-        tensors, exact = [flat[place] for place in route.compressed], [flat[place] for place in route.exact]
+        route = self._route(tuple(name for name, _ in named), tuple(tensor.dtype for tensor in flat), step)
+        tensors, exact = [flat[place] for place in route.compressed], ExactValues([flat[at] for at in route.exact])
         done = self._side.future()
         batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, route.layout, done, finish)
         batch.linked = [(named[place][0], flat[place]) for place in route.linked]
         if self._sharing is not None:
-            batch.shards = self._sharing.shards(route.names, [tensor.numel() for tensor in exact])
+            batch.shards = self._sharing.shards(route.names, exact)
         self._first.put(batch)
         return done
 
@@ -307,17 +295,15 @@ class GroupAverage:
             raise InvalidArgument(
                 f"tensor '{name}' is on {tensor.device}; this compressed average takes tensors on {self._side.device}"
             )
-        if tensor.dtype not in _DTYPES:
-            raise InvalidArgument(f"tensor '{name}' has elements of type {tensor.dtype}; codecs take floating point")
-        count = tensor.numel()
-        if count != self._shapes[name].count:
-            raise InvalidArgument(f"tensor '{name}' has {count} elements, not {self._shapes[name].count}")
-        return tensor.detach().as_strided((count,), (1,))
+        flat = flat_reals(name, tensor)
+        if flat.numel() != self._shapes[name].count:
+            raise InvalidArgument(f"tensor '{name}' has {flat.numel()} elements, not {self._shapes[name].count}")
+        return flat
 
-    def _route(self, names: tuple[str, ...], step: int) -> _Route:
+    def _route(self, names: tuple[str, ...], dtypes: tuple[torch.dtype, ...], step: int) -> _Route:
         warmup = self.options.warmup
         warm = warmup is not None and step < warmup.steps
-        key = (names, warmup.codec_at(step, self.options.codec) if warmup is not None and warm else None)
+        key = (names, dtypes, warmup.codec_at(step, self.options.codec) if warmup is not None and warm else None)
         if key not in self._routes:
             codecs = [self._codec(name, step) for name in names]
             exact = [place for place, codec in enumerate(codecs) if codec is None]
@@ -326,7 +312,11 @@ class GroupAverage:
             others = [place for place in sent if names[place] not in self._linked]
             compressed = tuple(names[place] for place in others)
             owners = None if self.options.topology == "allgather" else self._owners.first
-            pieces = [piece for name in compressed if (piece := self._piece(name, step)) is not None]
+            pieces = [
+                piece if self._sharing is not None else replace(piece, dtype=dtypes[place])
+                for place in others
+                if (piece := self._piece(names[place], step)) is not None
+            ]
             self._routes[key] = _Route(
                 others,
                 exact,
@@ -377,9 +367,9 @@ class GroupAverage:
             self._sharing.take_share(batch)
         else:
             batch.values = [self._side.values(tensor) for tensor in batch.tensors]
-            if batch.exact:
-                batch.together = torch.cat([tensor.float() for tensor in batch.exact]).mul_(batch.factor)
-                self._side.used_by_all(batch.together)
+            batch.together = batch.exact.joined()
+            for values in batch.together:
+                self._side.used_by_all(values)
         portions = self._exchange.split(batch)
         portions[-1].linked = batch.linked
         for portion in portions:
@@ -418,11 +408,9 @@ class GroupAverage:
     def _finish(self, batch: Batch) -> None:
         if self._sharing is not None:
             self._sharing.finish(batch)
-            batch.work = None
-        elif batch.together is not None:
-            lengths = [tensor.numel() for tensor in batch.exact]
-            for tensor, values in zip(batch.exact, batch.together.split(lengths), strict=True):
-                tensor.copy_(values)
+            batch.works = []
+        else:
+            batch.exact.put_back(batch.together)
         if batch.finish is not None:
             batch.finish()
         batch.done.set_result(batch.any_tensor() if self._side.device.type == "cuda" else None)
@@ -433,4 +421,4 @@ def _batch(item: Batch | Portion) -> Batch:
 
 
 def _described(tensors: Mapping[str, TensorShape]) -> str:
-    return "\n".join(f"{name}: {shape.count} elements" for name, shape in tensors.items())
+    return "\n".join(f"{name}: {shape.count} elements of {shape.dtype}" for name, shape in tensors.items())

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hipress._library import load_core
+from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.group_calls import Work
-from hipress.torch.process_groups.host_shards import HostShards
+from hipress.torch.process_groups.hierarchical.shards import HostShards
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.linked import LinkedBatch
 from hipress.torch.process_groups.slots import Memory, Slots
@@ -32,7 +33,7 @@ class Batch:
     """Of the sum over all ranks."""
     tensors: list[torch.Tensor]
     """Compressed ones, flat."""
-    exact: list[torch.Tensor]
+    exact: ExactValues
     """Those without a codec, flat."""
     layout: Layout
     done: torch.futures.Future[Any]
@@ -42,13 +43,16 @@ class Batch:
     """What this rank contributes, by the tensor's number in `layout`; the averages go to the same memory."""
     linked: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     """Names and flat tensors of those in whose place two others are summed."""
-    together: torch.Tensor | None = None
-    """The exact ones, one behind the other, or this rank's share of them."""
+    together: list[torch.Tensor] = field(default_factory=list)
+    """The exact ones of each type, one behind the other, or this rank's share of them."""
+    has_factor: bool = False
+    """Whether these have the factor already."""
     shards: HostShards | None = None
     """Topology "hierarchical": how the ranks of a host share the tensors."""
-    rows: torch.Tensor | None = None
-    row: torch.Tensor | None = None
-    work: Work = None
+    rows: list[torch.Tensor] = field(default_factory=list)
+    """Of each type that they have."""
+    row: list[torch.Tensor] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
     """Of the ranks of a host."""
 
     _portions: Sequence[Portion] = ()
@@ -58,7 +62,8 @@ class Batch:
 
     def any_tensor(self) -> torch.Tensor | None:
         """One of the tensors, for `done`: a future makes streams wait only for the GPU on which its value lies."""
-        given = [*self.tensors, *self.exact, *(tensor for _, tensor in self.linked)]
+        exact = (tensor for tensors in self.exact.of_type.values() for tensor in tensors)
+        given = [*self.tensors, *exact, *(tensor for _, tensor in self.linked)]
         return given[0] if given else None
 
     def split(self, portions: Sequence[Portion]) -> None:
@@ -91,9 +96,9 @@ class Portion:
     batch: Batch
     slots: Slots | None
     """None: it has only values without a codec."""
-    alone: torch.Tensor | None = None
+    alone: Sequence[torch.Tensor] = ()
     """Values that the group adds without us."""
-    alone_work: Work = None
+    alone_works: Sequence[Work] = ()
     memory: Memory | None = None
     """Of the collectives, until both have ended."""
     work: Work = None

@@ -14,7 +14,8 @@ from torch._C._distributed_c10d import AllreduceOptions, PrefixStore, Store
 from torch._C._distributed_c10d import Work as TorchWork
 
 from hipress.errors import InvalidArgument, Unsupported
-from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.average import GroupAverage
+from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
 from hipress.torch.process_groups.gradients import named
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.options import GroupOptions
@@ -176,7 +177,7 @@ class CompressingGroup(dist.ProcessGroup):
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank, and the number of steps of each gradient. Between two steps only."""
-        tensors = {name: [each.count, each.element_bytes, each.dimensions] for name, each in self._declared.items()}
+        tensors = {name: [each.count, CORE_NAMES[each.dtype], each.dimensions] for name, each in self._declared.items()}
         return {"steps": dict(self._steps), "tensors": tensors, "states": self._average.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -187,7 +188,13 @@ class CompressingGroup(dist.ProcessGroup):
                 "this is no state_dict() of a group of the backend 'hipress', or of an earlier version, in which "
                 "gradients had no names"
             )
-        self.declare({name: TensorShape(*map(int, shape)) for name, shape in state["tensors"].items()})
+        dtypes = {name: dtype for dtype, name in CORE_NAMES.items()}
+        self.declare(
+            {
+                name: TensorShape(int(count), dtypes[dtype], int(dimensions))
+                for name, (count, dtype, dimensions) in state["tensors"].items()
+            }
+        )
         self._average.load_state_dict(state["states"])
         self._steps.update({name: int(step) for name, step in state["steps"].items()})
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.batch import Batch, Portion
+from hipress.torch.process_groups.exact_values import has_factor
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.residuals import Residuals
-from hipress.torch.process_groups.slots import Slots, slots_of
+from hipress.torch.process_groups.slots import ExactSlots, Slots, slots_of
 
 
 class Exchange:
@@ -55,7 +56,7 @@ class Exchange:
         self.residuals = Residuals(side)
         #: What this rank has given to collectives of bytes, by the rank that gets it; exact values are not counted.
         self.sent_to = [0] * self.world
-        self._slots: dict[tuple[Layout, int], Sequence[Slots]] = {}
+        self._slots: dict[tuple[Layout, tuple[ExactSlots, ...]], Sequence[Slots]] = {}
         self._step = -1
 
     # First thread.
@@ -66,12 +67,16 @@ class Exchange:
                 for slots in each:
                     slots.forget_unless_used(batch.step - 1)
             self._step = batch.step
-        alone, exact = batch.together, 0
-        if alone is not None and batch.values and not self._whole:
-            # With "whole" every rank would have to get all of them from all others: the group's own sum is better.
-            exact = alone.numel()
-            batch.values.append(self._side.values(alone))
-            alone = None
+        # With "whole" every rank would have to get all of them from all others: the group's own sum is better.
+        alone = not batch.values or self._whole
+        exact: tuple[ExactSlots, ...] = ()
+        for values in batch.together:
+            scaled = alone or batch.has_factor or has_factor(values.dtype)
+            if scaled and not batch.has_factor:
+                values.mul_(batch.factor)
+            if not alone:
+                exact = (*exact, ExactSlots(values.numel(), values.dtype, scaled))
+                batch.values.append(self._side.values(values))
         portions = [Portion(batch, None)]
         if batch.values:
             key = (batch.layout, exact)
@@ -86,15 +91,15 @@ class Exchange:
                     side=self._side,
                 )
             portions = [Portion(batch, slots) for slots in self._slots[key]]
-        portions[0].alone = alone
+        portions[0].alone = batch.together if alone else ()
         batch.split(portions)
         return portions
 
     def encode(self, portion: Portion) -> None:
         """Sends what this rank contributes."""
-        if portion.alone is not None:
+        if portion.alone:
             self._side.before_collective()
-            portion.alone_work = group_calls.all_reduce(self._exchange, portion.alone)
+            portion.alone_works = [group_calls.all_reduce(self._exchange, values) for values in portion.alone]
         if portion.slots is None:
             return
         slots, batch = portion.slots, portion.batch
@@ -140,9 +145,9 @@ class Exchange:
                 slots.plan.decode(batch.values, memory.outward_bytes)
             portion.memory = None
             slots.give_back(memory)
-        if portion.alone_work is not None:
-            portion.alone_work.wait()
-        portion.work = portion.alone_work = None
+        for work in portion.alone_works:
+            work.wait()
+        portion.work, portion.alone_works = None, ()
 
     def _count(self, sizes: Sequence[int]) -> None:
         self.sent_to = [before + size for before, size in zip(self.sent_to, sizes, strict=True)]

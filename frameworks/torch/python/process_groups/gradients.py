@@ -11,7 +11,7 @@ from contextvars import ContextVar
 import torch
 
 from hipress.errors import InvalidArgument
-from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.dtypes import TensorShape
 
 
 class Named:
@@ -31,7 +31,7 @@ class Named:
         if self._name is not None:
             name = self._name if call == 1 else f"{self._name}, tensor {call}"
             # Two dimensions: a flat buffer is no vector of biases.
-            return {name: TensorShape(tensor.numel(), tensor.element_size(), 2)}
+            return {name: TensorShape(tensor.numel(), tensor.dtype, 2)}
         if call > 1:
             raise InvalidArgument(
                 f"gradients() has the shapes of the one all-reduce that {_listed(self._parts)} travel in, and this is "
@@ -80,7 +80,7 @@ def named() -> Named | None:
 def _shape(part: TensorShape | Sequence[int], tensor: torch.Tensor) -> TensorShape:
     if isinstance(part, TensorShape):
         return part
-    return TensorShape(math.prod(part), tensor.element_size(), len(part))
+    return TensorShape(math.prod(part), tensor.dtype, len(part))
 
 
 def _listed(parts: Mapping[str, object]) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from hipress._library import load_core
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Partition:
     payload_bytes: int
     """At most."""
     raw: bool
-    """The codec would not shrink it: the slot has its float32 values."""
+    """The codec would not shrink it: the slot has its values as they are."""
     offset: int
     """Of the slot, in bytes, among the slots of this owner."""
 
@@ -54,6 +56,8 @@ class Compressed:
     codec: Codec
     first: int = 0
     """If it is a piece of a tensor: its first element there."""
+    dtype: torch.dtype = torch.float32
+    """Of the values that the rank gives."""
 
 
 class Owners:
@@ -76,10 +80,10 @@ class Owners:
             self._owned[(self.first[tensor.name] + index) % world] += count
 
 
-def payload_room(codec: Codec, count: int) -> tuple[bool, int]:
+def payload_room(codec: Codec, count: int, dtype: torch.dtype) -> tuple[bool, int]:
     """Whether so many values travel raw, because the codec would not shrink them; and the bytes of their payload."""
-    bound = codec.max_encoded_bytes(count)
-    return bound >= 4 * count, min(bound, 4 * count)
+    bound, raw = codec.max_encoded_bytes(count), dtype.itemsize * count
+    return bound >= raw, min(bound, raw)
 
 
 def first_owners(tensors: Sequence[Compressed], world: int) -> dict[str, int]:
@@ -104,7 +108,7 @@ class Layout:
             start = 0 if owners is None else owners[tensor.name]
             for index, (first, count) in enumerate(_core.split_elements(tensor.count, pieces)):
                 owner = (start + index) % world
-                raw, payload = payload_room(tensor.codec, count)
+                raw, payload = payload_room(tensor.codec, count, tensor.dtype)
                 offset = self.bytes_of_owner[owner]
                 self.partitions.append(Partition(number, index, first, count, owner, payload, raw, offset))
                 self.bytes_of_owner[owner] += HEADER_BYTES + payload

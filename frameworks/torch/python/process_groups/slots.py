@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hipress._library import load_core
+from hipress.torch.process_groups.dtypes import CORE_NAMES
 from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.layout import HEADER_BYTES, Layout, Partition, payload_room
 from hipress.torch.process_groups.options import GroupOptions
@@ -34,9 +35,19 @@ class Memory:
     inward_bytes: Any
 
 
+@dataclass(frozen=True)
+class ExactSlots:
+    """Values without a codec, which travel in a slot for each owner."""
+
+    count: int
+    dtype: torch.dtype
+    scaled: bool
+    """They have the average's factor already."""
+
+
 def slots_of(
     layout: Layout,
-    exact: int,
+    exact: Sequence[ExactSlots],
     *,
     rank: int,
     world: int,
@@ -47,14 +58,15 @@ def slots_of(
 ) -> list[Slots]:
     """The slots of a layout, in portions that travel one after the other, the same ones on all ranks.
 
-    `exact`: so many values without a codec, which have the average's factor already. `numbers`: of tensors, by name,
-    for random rounding. `portion_bytes`: as in GroupOptions, which all ranks compare, because ranks with other portions
+    `exact`: values without a codec; each is a tensor behind those of the layout. `numbers`: of tensors, by name, for
+    random rounding. `portion_bytes`: as in GroupOptions, which all ranks compare, because ranks with other portions
     would start other collectives. `side`: where the ranks compute; None: on the processor.
     """
     side = HostSide() if side is None else side
     portions = [_Portion(world, side.alignment)]
-    for owner, (first, count) in enumerate(_core.split_elements(exact, world) if exact else []):
-        portions[0].add(_exact_slot(len(layout.tensors), owner, first, count), counted=False)
+    for tensor, values in enumerate(exact, len(layout.tensors)):
+        for owner, (first, count) in enumerate(_core.split_elements(values.count, world)):
+            portions[0].add(_exact_slot(values, tensor, owner, first, count), counted=False)
     for partition in layout.partitions:
         if portions[-1].bytes >= portion_bytes:
             portions.append(_Portion(world, side.alignment))
@@ -67,13 +79,21 @@ Free = list[tuple[Memory, Any]]
 
 
 def shard_slots(
-    shards: Sequence[tuple[str, int, Codec]], first_number: int, *, rank: int, world: int, side: Side, free: Free
+    shards: Sequence[tuple[str, int, Codec]],
+    dtype: torch.dtype,
+    first_number: int,
+    *,
+    rank: int,
+    world: int,
+    side: Side,
+    free: Free,
 ) -> Slots:
     """For a sum of which each rank gets its own shards, which are not encoded again: slots for the shards of rank 0,
     then those of rank 1, and so on.
 
-    `shards`: name, elements and codec, the same on all ranks. `first_number`: of the first one, for random rounding.
-    `free`: one list for all slots of shards with the same numbers of elements and codecs, which share memory.
+    `shards`: name, elements and codec, the same on all ranks. `dtype`: of all of them. `first_number`: of the first
+    one, for random rounding. `free`: one list for all slots of shards with the same numbers of elements, codecs and
+    types, which share memory.
     """
     portion = _Portion(world, side.alignment)
     for owner in range(world):
@@ -81,7 +101,8 @@ def shard_slots(
             slot: Slot = _core.Slot(codec, None)
             slot.name, slot.tensor, slot.count = name, owner * len(shards) + number, count
             slot.owner, slot.number, slot.first_element = owner, first_number + number, owner * count
-            slot.raw, slot.payload_bytes = payload_room(codec, count)
+            slot.dtype = CORE_NAMES[dtype]
+            slot.raw, slot.payload_bytes = payload_room(codec, count, dtype)
             portion.add(slot, counted=True)
     return Slots(portion, rank=rank, world=world, whole=False, side=side, free=free)
 
@@ -164,7 +185,7 @@ def _slot(layout: Layout, partition: Partition, numbers: Mapping[str, int]) -> S
     slot.name, slot.partition = tensor.name, partition.index
     slot.tensor, slot.first, slot.count = partition.tensor, partition.first, partition.count
     slot.owner, slot.payload_bytes = partition.owner, partition.payload_bytes
-    slot.raw = partition.raw
+    slot.dtype, slot.raw = CORE_NAMES[tensor.dtype], partition.raw
     slot.number = numbers[tensor.name]
     slot.first_element = tensor.first + partition.first
     slot.worker_key = key_text(tensor.name, "worker", slot.first_element, partition.count)
@@ -172,11 +193,11 @@ def _slot(layout: Layout, partition: Partition, numbers: Mapping[str, int]) -> S
     return slot
 
 
-def _exact_slot(tensor: int, owner: int, first: int, count: int) -> Slot:
+def _exact_slot(values: ExactSlots, tensor: int, owner: int, first: int, count: int) -> Slot:
     none = _core.create_codec("none")
     slot: Slot = _core.Slot(none, none)
     slot.name, slot.partition = "values without a codec", owner
     slot.tensor, slot.first, slot.count = tensor, first, count
-    slot.owner, slot.payload_bytes = owner, 4 * count
-    slot.raw = slot.scaled = True
+    slot.owner, slot.payload_bytes = owner, values.dtype.itemsize * count
+    slot.dtype, slot.raw, slot.scaled = CORE_NAMES[values.dtype], True, values.scaled
     return slot

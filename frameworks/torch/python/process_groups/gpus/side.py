@@ -18,6 +18,7 @@ import torch
 from hipress._library import load_core
 from hipress.errors import HipressError
 from hipress.gpus import gpu
+from hipress.torch.process_groups.dtypes import CORE_NAMES
 from hipress.torch.process_groups.host_side import Putting
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ Item = TypeVar("Item")
 _core = load_core()
 #: Longest wait of synchronize(), which only checkpoints need (seconds).
 _LONGEST_WORK = 300.0
-_DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64"}
 
 
 class GpuPlan:
@@ -169,7 +169,7 @@ class GpuSide:
 
     def values(self, tensor: torch.Tensor) -> Any:
         """See Side: address, dtype and elements."""
-        return tensor.data_ptr(), _DTYPES[tensor.dtype], tensor.numel()
+        return tensor.data_ptr(), CORE_NAMES[tensor.dtype], tensor.numel()
 
     def memory(self, plan: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """See Side."""
