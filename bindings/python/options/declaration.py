@@ -139,19 +139,36 @@ def _bases(kind: type) -> tuple[type, ...]:
 def filled(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of `kind` with the values of `given`, or else their defaults. Checks the range of every value.
 
-    Raises InvalidArgument for a value out of range, TypeError for a name that `kind` does not declare.
+    Raises InvalidArgument for a value out of range, or of another type than text where text is meant; TypeError for a
+    name that `kind` does not declare.
     """
-    defaults, bounded = _prepared(kind)
+    defaults, bounded, texts = _prepared(kind)
     if unknown := given.keys() - defaults.keys():
         raise TypeError(f"unexpected keyword argument '{min(unknown)}'; the options are {', '.join(defaults)}")
+    for each in texts:
+        if each.name in given:
+            check_text(each.name, given[each.name])
     for each in bounded:
         if each.name in given:
             each.check(given[each.name])
     return {**defaults, **given}
 
 
+def check_text(name: str, value: Any) -> None:
+    """Raises InvalidArgument unless the option's value is a text, or a dict of texts, or None in place of a dict."""
+    if isinstance(value, Mapping) and name.endswith("_for"):
+        for key, each in value.items():
+            check_text(f"{name}[{key!r}]", each)
+    elif not isinstance(value, str) and not (value is None and name.endswith("_for")):
+        expected = "a dict with texts" if name.endswith("_for") else "a text"
+        raise InvalidArgument(f"{name}={value!r} is a {type(value).__name__}: expected {expected}")
+
+
 @functools.cache
-def _prepared(kind: type) -> tuple[Mapping[str, Any], Sequence[Declared]]:
-    """The defaults, which are in range, and the options with a range; cached, as each all-reduce needs them."""
+def _prepared(kind: type) -> tuple[Mapping[str, Any], Sequence[Declared], Sequence[Declared]]:
+    """The defaults, which are in range, the options with a range, and the options that are texts; cached, as each
+    all-reduce needs them."""
     options = declared(kind)
-    return {name: each.default for name, each in options.items()}, [each for each in options.values() if each.has_range]
+    bounded = [each for each in options.values() if each.has_range]
+    texts = [each for each in options.values() if each.kind in (str, Mapping[str, str] | None)]
+    return {name: each.default for name, each in options.items()}, bounded, texts

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -63,25 +64,69 @@ def test_replicas_stay_identical(tmp_path: Path, carrier: str) -> None:
         assert len(set(run(_alike, 2, str(folder), carrier, how))) == 1, how
 
 
+#: Arguments of join(). A rank that has no inputs left gives zeros, and is counted or not.
+_JOINS: list[dict[str, bool]] = [{}, {"divide_by_initial_world_size": False}]
+
+
 @training.in_process_group
-def _uneven(rank: int, hooked: bool) -> bytes:
-    torch.manual_seed(0)
-    model = DistributedDataParallel(training.Net(), bucket_cap_mb=0.3)
-    if hooked:
-        ddp.compress(model, "none")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with model.join():
-        for step in range(3 + 2 * rank):
-            optimizer.zero_grad()
-            _one_step(model, rank, step)
-            optimizer.step()
-    return training.fingerprint(model)
+def _uneven(rank: int, carrier: ddp.state.Carrier) -> None:
+    if carrier == "hipress":
+        hp.init()
+    for join in _JOINS:
+        results = []
+        for codec in (None, "none", "fp16"):
+            torch.manual_seed(0)
+            model = DistributedDataParallel(training.Net(), bucket_cap_mb=0.3)
+            if codec is not None:
+                ddp.compress(model, codec, carrier=carrier)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            with model.join(**join):
+                for step in range(3 + 2 * rank):
+                    optimizer.zero_grad()
+                    _one_step(model, rank, step)
+                    optimizer.step()
+            results.append(training.fingerprint(model))
+        values = [np.frombuffer(each, np.float32) for each in results]
+        np.testing.assert_allclose(values[2], values[0], atol=1e-4)
+        if join or carrier == "hipress":
+            np.testing.assert_allclose(values[1], values[0], rtol=1e-5, atol=1e-7)
+        else:
+            assert results[1] == results[0]
 
 
-def test_join_with_uneven_inputs_is_as_without_the_hook(tmp_path: Path) -> None:
-    for each in ("plain", "hooked"):
-        (tmp_path / each).mkdir()
-    assert run(_uneven, 2, str(tmp_path / "hooked"), True) == run(_uneven, 2, str(tmp_path / "plain"), False)
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_join_with_uneven_inputs_is_as_without_the_hook(tmp_path: Path, carrier: str) -> None:
+    run(_uneven, 2, str(tmp_path), carrier)
+
+
+@training.in_process_group
+def _early(rank: int) -> str:
+    """An early end of all ranks, and join() that is off, in which nobody counts."""
+    model = DistributedDataParallel(training.Net())
+    ddp.compress(model, "onebit")
+
+    def until_one_rank_ends() -> None:
+        with model.join(throw_on_early_termination=True, divide_by_initial_world_size=False):
+            for step in range(2 + 2 * rank):
+                _one_step(model, rank, step)
+
+    with pytest.raises(RuntimeError, match="exhausted") as caught:
+        until_one_rank_ends()
+    plain = DistributedDataParallel(training.Net())
+    plain.load_state_dict(model.state_dict())
+    hooked = DistributedDataParallel(training.Net())
+    hooked.load_state_dict(model.state_dict())
+    ddp.compress(hooked, "none")
+    for each in (plain, hooked):
+        with each.join(enable=False, divide_by_initial_world_size=False):
+            _one_step(each, rank, 0)
+    for first, second in zip(plain.parameters(), hooked.parameters(), strict=True):
+        assert torch.equal(first.grad, second.grad)
+    return str(caught.value)
+
+
+def test_join_ends_early_on_all_ranks_and_can_be_off(tmp_path: Path) -> None:
+    assert len(run(_early, 2, str(tmp_path))) == 2
 
 
 class _Embedded(nn.Module):

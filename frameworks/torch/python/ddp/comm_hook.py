@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch._C._distributed_c10d import GradBucket
-from torch.nn.parallel import DistributedDataParallel
 
 from hipress.errors import InvalidArgument
 from hipress.options.signatures import takes
+from hipress.torch.ddp.models import replicated
 from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
 from hipress.torch.ddp.state import HookState
 
@@ -32,13 +32,15 @@ hook.__annotations__ = {"bucket": GradBucket, "return": torch.futures.Future[tor
 
 
 @takes(HookOptions, **WORDS)
-def compress(model: DistributedDataParallel, codec: str = "none", **options: Unpack[HookBesideCodec]) -> HookState:
+def compress(model: torch.nn.Module, codec: str = "none", **options: Unpack[HookBesideCodec]) -> HookState:
     """Makes `model` average its gradients compressed; returns the hook's state, which belongs into checkpoints.
 
     All ranks call it after they have wrapped the model and before the first backward pass, with the same arguments.
 
     Arguments:
-        model: the object that DistributedDataParallel() returned. Parameters keep the names of the wrapped module.
+        model: what DistributedDataParallel() returned, also within wrappers of torch.compile() or Lightning Fabric, or
+            a module after torch's composable `replicate()`. Parameters keep the names of the wrapped module. If this
+            process is the only rank, a module that nothing wraps is right, too: nothing is compressed then.
         {codec, carrier, topology, min_compress_bytes, compress_vectors, codec_for, ranks_per_host, host_group}
         {warmup, plan, seed}
 
@@ -46,8 +48,11 @@ def compress(model: DistributedDataParallel, codec: str = "none", **options: Unp
     ranks, if the ranks' parameters or arguments differ.
     """
     state = HookState(model, codec, **options)
+    ddp = replicated(model).ddp
+    if ddp is None:
+        return state
     try:
-        model.register_comm_hook(state, hook)
+        ddp.register_comm_hook(state, hook)
     except RuntimeError as error:
         if "register_comm_hook" not in str(error):
             raise

@@ -72,7 +72,7 @@ class EngineCarrier:
         self._step = 0
         first = travel if self._warming_up is None else self._warming_up.before(travel)
         self._synchronizer = GradientSynchronizer(parameters.items(), first)
-        self.exact = ExactAverage(group)
+        self._exact = ExactAverage(group)
         self._error: HipressError | None = None
         reference = weakref.ref(self)
 
@@ -117,6 +117,15 @@ class EngineCarrier:
             batch.result.set_exception(error)  # type: ignore[arg-type]
         else:
             batch.result.set_result(batch.buffer)
+
+    def average_exactly(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        """See CarrierOf."""
+        return self._exact.start(buffer)
+
+    def close(self) -> None:
+        """See CarrierOf. The engine keeps its list of tensors until `shutdown()`."""
+        self._waiting.close()
+        self._exact.close()
 
     def state_dict(self) -> dict[str, Any]:
         """See CarrierOf."""

@@ -29,6 +29,10 @@ class ExactAverage:
         self._group = group
         self._ending = Stage("hipress exact", _end)
 
+    def close(self) -> None:
+        """Ends the thread, when the buckets that have started are done."""
+        self._ending.close()
+
     def start(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
         """Starts averaging a bucket's buffer, dense or sparse, in place. Like torch, it multiplies before it adds."""
         buffer.mul_(1.0 / dist.get_world_size(self._group))

@@ -30,9 +30,11 @@ class GroupCarrier:
     ) -> None:
         self._side = side_for({name: each.device for name, each in parameters.items()})
         shapes = {name: _shape(each) for name, each in parameters.items()}
-        self.exact = ExactAverage(group)
+        self._exact = ExactAverage(group)
         self._average = GroupAverage(shapes, group, options, host_group=host_group, side=self._side)
         self._flat = options.topology != "hierarchical"
+        #: A rank alone has nothing to send, and loses nothing.
+        self._alone = self._average.world == 1
 
     def average(
         self, bucket: GradBucket, named: list[tuple[str, torch.Tensor]], step: int
@@ -40,12 +42,21 @@ class GroupCarrier:
         """See CarrierOf."""
         self._average.raise_error()
         buffer = bucket.buffer()
-        if self._flat and self._average.are_exact(tuple(name for name, _ in named), step):
-            return self.exact.start(buffer)
+        if self._alone or (self._flat and self._average.are_exact(tuple(name for name, _ in named), step)):
+            return self._exact.start(buffer)
         result: torch.futures.Future[Any] = self._side.future()
         started = self._average.start(named, step)
         started.add_done_callback(lambda done: _pass_on(done, result, buffer))
         return result
+
+    def average_exactly(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        """See CarrierOf."""
+        return self._exact.start(buffer)
+
+    def close(self) -> None:
+        """See CarrierOf."""
+        self._average.close()
+        self._exact.close()
 
     def state_dict(self) -> dict[str, Any]:
         """See CarrierOf."""
@@ -58,10 +69,13 @@ class GroupCarrier:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See CarrierOf."""
         self._average.load_state_dict(_as_arrays(state))
+        self._alone = self._alone and not state
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """See CarrierOf."""
         self._average.load_states_of([_as_arrays(each) for each in saved])
+        # What several ranks have held back goes into the averages of one.
+        self._alone = self._alone and not any(saved)
 
     @property
     def sent_bytes(self) -> int:

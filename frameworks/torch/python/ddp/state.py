@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
-from torch.nn.parallel import DistributedDataParallel
 
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.options.declaration import filled
 from hipress.options.signatures import takes
 from hipress.options.warmup import warmup_of
+from hipress.torch.ddp.alone import Alone
 from hipress.torch.ddp.engine_carrier import EngineCarrier
-from hipress.torch.ddp.exact import ExactAverage
 from hipress.torch.ddp.group_carrier import GroupCarrier
+from hipress.torch.ddp.joining import Joining
+from hipress.torch.ddp.models import replicated
 from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
+from hipress.torch.ddp.plain import Plain
 from hipress.torch.process_groups.options import GroupOptions
 
 if TYPE_CHECKING:
@@ -28,13 +30,16 @@ if TYPE_CHECKING:
 class CarrierOf(Protocol):
     """The carrier of the gradients of one model."""
 
-    exact: ExactAverage
-    """Averages the buckets that have no compressed gradient."""
-
     def average(
         self, bucket: GradBucket, named: list[tuple[str, torch.Tensor]], step: int
     ) -> torch.futures.Future[torch.Tensor]:
         """Starts averaging the bucket's gradients in place; the future gets the bucket's buffer."""
+
+    def average_exactly(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        """Starts averaging a bucket that has no compressed gradient, dense or sparse, in place."""
+
+    def close(self) -> None:
+        """Ends threads and groups, when the averages that have started are done."""
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, such as residuals."""
@@ -57,11 +62,8 @@ class HookState:
     """
 
     @takes(HookOptions, **WORDS)
-    def __init__(self, model: DistributedDataParallel, codec: str = "none", **options: Unpack[HookBesideCodec]) -> None:
-        if not isinstance(model, DistributedDataParallel):
-            raise InvalidArgument(
-                f"the model is a {type(model).__name__}: wrap it in torch.nn.parallel.DistributedDataParallel first"
-            )
+    def __init__(self, model: torch.nn.Module, codec: str = "none", **options: Unpack[HookBesideCodec]) -> None:
+        found = replicated(model)
         if torch._dynamo.config.optimize_ddp == "python_reducer":
             raise Unsupported(
                 "torch._dynamo.config.optimize_ddp='python_reducer' averages gradients without communication hooks: "
@@ -71,31 +73,38 @@ class HookState:
         carrier, plan, host_group = given.pop("carrier"), given.pop("plan"), given.pop("host_group")
         special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}
         how = GroupOptions(**{**given, **special})
-        parameters = {name: each for name, each in model.module.named_parameters() if each.requires_grad}
+        found.check_names(how.codec_for)
         # A bucket has the parameters, but not their names.
-        self._names = {id(each): name for name, each in parameters.items()}
+        self._names = {id(each): name for name, each in found.parameters.items()}
         self._steps = 0
-        self._group = model.process_group
+        self._closed: Plain | None = None
+        self._joining = Joining(found.ddp)
+        self._kept: dict[str, Any] | None = None
+        self._group = None if found.ddp is None else found.ddp.process_group
         self._carrier: CarrierOf | None
-        if carrier == "hipress":
+        if self._group is None:
+            how.check(found.parameters, matrices=True, whole=True)
+            self._carrier = Alone()
+        elif carrier == "hipress":
             if host_group is not None:
                 raise Unsupported("carrier 'hipress' knows the hosts: host_group is for carrier 'group'")
-            self._carrier = EngineCarrier(parameters, model.process_group, how, plan)
+            self._carrier = EngineCarrier(found.parameters, self._group, how, plan)
         elif plan is not None:
             raise Unsupported(
                 "a plan is for HiPress' engine: give carrier='hipress', or codec and codec_for in place of the plan"
             )
         else:
-            self._carrier = GroupCarrier(parameters, model.process_group, how, host_group)
+            self._carrier = GroupCarrier(found.parameters, self._group, how, host_group)
 
     def average(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Starts averaging one bucket; the communication hook calls it."""
-        carrier = self._running()
+        carrier = self._running() if self._closed is None else self._closed
         step = self._steps
         if bucket.is_last():
             self._steps += 1
+        self._joining.scale(bucket)
         if bucket.buffer().layout != torch.strided:
-            return carrier.exact.start(bucket.buffer())
+            return carrier.average_exactly(bucket.buffer())
         named = [
             (self._names[id(parameter)], gradient)
             for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
@@ -104,16 +113,16 @@ class HookState:
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank and the number of steps. Every rank saves its own, between two steps."""
-        if self._carrier is None:
+        if self._kept is not None:
             return self._kept
-        return {"steps": self._steps, "states": self._carrier.state_dict()}
+        return {"steps": self._steps, "states": self._running().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from the state_dict() of the same rank in a job with the same world size. All ranks call it.
 
         Raises InvalidArgument; with carrier "hipress" the other ranks then raise Mismatch.
         """
-        self._running().load_state_dict(state["states"])
+        self._running().load_state_dict(_checked(state)["states"])
         self._steps = int(state["steps"])
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
@@ -121,13 +130,15 @@ class HookState:
 
         The residuals of all those ranks go into the next averages. Raises InvalidArgument.
         """
-        if not saved:
-            raise InvalidArgument("load_states_of() takes the states of all ranks, at least one")
-        self._running().load_states_of([each["states"] for each in saved])
+        if isinstance(saved, Mapping) or not saved:
+            raise InvalidArgument("load_states_of() takes a list with the states of all ranks, at least one")
+        self._running().load_states_of([_checked(each)["states"] for each in saved])
         self._steps = int(saved[0]["steps"])
 
     def states_of_all(self) -> list[dict[str, Any]]:
         """The state_dict() of all ranks, in rank order, for load_states_of(). All ranks of the group call it."""
+        if self._group is None:
+            return [self.state_dict()]
         states: list[Any] = [None] * dist.get_world_size(self._group)
         dist.all_gather_object(states, self.state_dict(), group=self._group)
         return states
@@ -143,18 +154,44 @@ class HookState:
         gradients that travel exactly. Carrier "hipress": all bytes that the engine has sent since `init()`."""
         return self._running().sent_bytes
 
+    def close(self) -> None:
+        """Ends the hook's threads, and frees its groups and states. All ranks call it, between two steps.
+
+        From then on the model trains as without the hook: gradients are averaged exactly. A state that is not closed
+        ends with its model.
+        """
+        carrier, self._carrier = self._carrier, None
+        if carrier is not None:
+            carrier.close()
+            self._closed = Plain(self._group)
+
     def _running(self) -> CarrierOf:
-        if self._carrier is None:
-            raise NotInitialized(
-                "this state of hipress.torch.ddp was unpickled and has no process group: make a new one for the new "
-                "model, and give it what state_dict() of this one returns"
-            )
-        return self._carrier
+        if self._carrier is not None:
+            return self._carrier
+        if self._closed is not None:
+            raise NotInitialized("this state of hipress.torch.ddp was closed: call state_dict() before close()")
+        raise NotInitialized(
+            "this state of hipress.torch.ddp was unpickled and has no process group: make a new one for the new "
+            "model, and give it what state_dict() of this one returns"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_kept": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._kept: dict[str, Any] = state["_kept"]
-        self._carrier = None
-        self._steps = int(self._kept["steps"])
+        self._kept = state["_kept"]
+        self._carrier = self._closed = None
+        self._steps = int(state["_kept"]["steps"])
+
+
+def _checked(state: Any) -> Mapping[str, Any]:
+    """Raises InvalidArgument unless HookState.state_dict() can have returned it."""
+    if isinstance(state, Mapping) and "steps" in state and "states" in state:
+        return state
+    what = f"a {type(state).__name__}"
+    if isinstance(state, Mapping):
+        what = f"a dict with '{next(iter(state))}', as a model's own state_dict() is" if state else "an empty dict"
+    raise InvalidArgument(
+        f"the state is {what}: give what state_dict() of a state of hipress.torch.ddp returned; load_states_of() takes "
+        "the list of all ranks' states"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ def compress_hybrid(model: torch.nn.Module) -> HybridState:
     for unit in units:
         if unit.shapes:
             unit.reduce_within(_naming(unit))
-    return HybridState(list(groups))
+    return HybridState(groups)
 
 
 def _group_of(unit: Unit) -> CompressingGroup:
@@ -65,8 +65,17 @@ def _naming(unit: Unit) -> Callable[[], contextlib.AbstractContextManager[None]]
 class HybridState:
     """The codec states of this rank's shards, such as residuals, which the groups of the replicas keep."""
 
-    def __init__(self, groups: list[CompressingGroup]) -> None:
-        self._groups = groups
+    def __init__(self, groups: Mapping[CompressingGroup, Sequence[Unit]]) -> None:
+        self._groups = list(groups)
+        self._units = [unit for members in groups.values() for unit in members]
+
+    def close(self) -> None:
+        """Ends the groups' threads, and frees what codecs keep. All ranks call it, between two steps. From then on
+        gradients are averaged exactly."""
+        for unit in self._units:
+            unit.reduce_within(None)
+        for group in self._groups:
+            group.close()
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each gradient. Call it between two steps only."""

@@ -79,7 +79,8 @@ def compress_reduce_scatter(
     first = 0
     for unit in units:
         if unit in shared:
-            unit.module.set_custom_reduce_scatter(_CompressedReduceScatter(unit, options, first, state, side, memory))
+            scatter = _CompressedReduceScatter(unit, options, first, state, side, memory)
+            state.replaced.append((unit, unit.scatter_by(scatter)))
         first += len(unit.shapes)
     return state
 
@@ -90,6 +91,14 @@ class ReduceScatterState:
     def __init__(self) -> None:
         #: Bytes of encoded shards that this rank has sent to other ranks; exact sums are not counted.
         self.sent_bytes = 0
+        #: The units, and what made their reduce-scatters before.
+        self.replaced: list[tuple[Unit, Any]] = []
+
+    def close(self) -> None:
+        """Frees what the reduce-scatters have. All ranks call it, between two steps; then FSDP2 sums exactly."""
+        for unit, before in self.replaced:
+            unit.scatter_by(before)
+        self.replaced.clear()
 
 
 class _CompressedReduceScatter(ReduceScatter):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from hipress.errors import InvalidArgument
+from hipress.errors import InvalidArgument, NotInitialized
 from hipress.options.declaration import filled
 from hipress.options.group_travel import BesideCodec, GroupTravel
 from hipress.options.signatures import takes
@@ -72,7 +72,7 @@ def compress_replicas(
     for unit in units:
         if unit.shapes:
             unit.module.set_all_reduce_hook(_hook(unit, average))
-    return ReplicaState(average, units)
+    return ReplicaState(average, replicate_group, units)
 
 
 def _hook(unit: Unit, average: GroupAverage) -> Callable[[torch.Tensor], None]:
@@ -89,16 +89,37 @@ def _hook(unit: Unit, average: GroupAverage) -> Callable[[torch.Tensor], None]:
     return averaged
 
 
+def _exact_hook(group: dist.ProcessGroup) -> Callable[[torch.Tensor], None]:
+    def averaged(shards: torch.Tensor) -> None:
+        shards.mul_(1.0 / group.size())
+        dist.all_reduce(shards, group=group)
+
+    return averaged
+
+
 class ReplicaState:
     """The codec states of this rank's shards, such as residuals."""
 
-    def __init__(self, average: GroupAverage, units: Sequence[Unit]) -> None:
-        self._average = average
+    def __init__(self, average: GroupAverage, group: dist.ProcessGroup, units: Sequence[Unit]) -> None:
+        self._average: GroupAverage | None = average
+        self._group = group
         self._units = units
+
+    def close(self) -> None:
+        """Ends the threads, and frees the groups and what codecs keep. All ranks call it, between two steps.
+
+        From then on shards are averaged exactly.
+        """
+        average, self._average = self._average, None
+        if average is not None:
+            average.close()
+            for unit in self._units:
+                if unit.shapes:
+                    unit.module.set_all_reduce_hook(_exact_hook(self._group))
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each unit. Call it between two steps only."""
-        return {"steps": [unit.steps for unit in self._units], "states": self._average.state_dict()}
+        return {"steps": [unit.steps for unit in self._units], "states": self._running().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from the state_dict() of the same rank. Raises InvalidArgument if the state is of another model."""
@@ -106,11 +127,16 @@ class ReplicaState:
             raise InvalidArgument(
                 f"the state is of a model with {len(state['steps'])} sharded modules; this one has {len(self._units)}"
             )
-        self._average.load_state_dict(state["states"])
+        self._running().load_state_dict(state["states"])
         for unit, steps in zip(self._units, state["steps"], strict=True):
             unit.steps = int(steps)
 
     @property
     def sent_bytes(self) -> int:
         """Number of bytes that this rank has sent to other ranks."""
-        return self._average.sent_bytes
+        return self._running().sent_bytes
+
+    def _running(self) -> GroupAverage:
+        if self._average is None:
+            raise NotInitialized("this state of compress_replicas() was closed: call state_dict() before close()")
+        return self._average

@@ -13,6 +13,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.torch.process_groups.dtypes import TensorShape
+from hipress.torch.wrapped import unwrapped, without_wrappers
 
 
 class Unit:
@@ -50,10 +51,19 @@ class Unit:
         """Whether FSDP2 averages over replicas by itself."""
         return self.replicate_group is not None
 
-    def reduce_within(self, context: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
-        """FSDP2 reduces the unit's gradients within such a context from now on."""
+    def reduce_within(self, context: Callable[[], contextlib.AbstractContextManager[None]] | None) -> None:
+        """FSDP2 reduces the unit's gradients within such a context from now on; None: as before."""
         for group in self._groups:
-            group.post_backward = _within(context, group.post_backward)
+            vars(group).pop("post_backward", None)
+            if context is not None:
+                group.post_backward = _within(context, group.post_backward)
+
+    def scatter_by(self, scatter: Any) -> Any:
+        """FSDP2 calls `scatter` for the unit's reduce-scatter from now on. Returns what it has called before."""
+        (group,) = self._groups
+        before = group._reduce_scatter_comm
+        self.module.set_custom_reduce_scatter(scatter)
+        return before
 
     @property
     def elements(self) -> int:
@@ -66,7 +76,8 @@ class Unit:
         if elements != self.elements:
             raise Mismatch(
                 f"{self.name} has gradients of {elements} elements, and its parameters have {self.elements}: "
-                "every parameter that requires a gradient must have one in each backward pass"
+                "every parameter of a unit that runs must have one in each backward pass, as after "
+                "set_reduce_scatter_unused_params(True)"
             )
 
 
@@ -104,8 +115,8 @@ def _parameter_groups(state: Any) -> list[Any]:
 
 def units_of(model: torch.nn.Module, caller: str) -> list[Unit]:
     """All units of a model, for the function `caller`. Raises InvalidArgument if there is none, Unsupported."""
-    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, FSDPModule)]
-    if not modules:
+    names = {module: without_wrappers(name) for name, module in unwrapped(model).named_modules()}
+    units = [Unit(name, module, names) for module, name in names.items() if isinstance(module, FSDPModule)]
+    if not units:
         raise InvalidArgument(f"no module of the model is sharded: call fully_shard() first, then {caller}()")
-    names = {module: name for name, module in model.named_modules()}
-    return [Unit(name, module, names) for name, module in modules]
+    return units

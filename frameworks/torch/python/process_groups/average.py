@@ -24,7 +24,7 @@ import torch.distributed as dist
 
 from hipress._core import Codec
 from hipress._library import load_core
-from hipress.errors import HipressError, InvalidArgument, TransportError
+from hipress.errors import HipressError, InvalidArgument, NotInitialized, TransportError
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
@@ -141,6 +141,15 @@ class GroupAverage:
         self._encoding = stage("hipress-encode", self._guarded(GroupAverage._encode))
         reduce = GroupAverage._reduce
         self._first = self._encoding if self._sharing is None else stage("hipress-reduce", self._guarded(reduce))
+
+    def close(self) -> None:
+        """Ends the threads, when the averages that have started are done. The groups go with the object."""
+        for stage in (self._first, self._encoding, self._averaging, self._decoding, self._finishing):
+            if stage is not None:
+                stage.close()
+        self._side.synchronize()
+        if self._error is None:
+            self._error = NotInitialized("the compressed average was closed, and averages nothing more")
 
     def declare(self, tensors: Mapping[str, TensorShape]) -> None:
         """Adds tensors, the same on all ranks, which all call this in one order. Raises Mismatch."""

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, PrefixStore, Store
 from torch._C._distributed_c10d import Work as TorchWork
 
-from hipress.errors import InvalidArgument, Unsupported
+from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
 from hipress.torch.process_groups.gradients import named
@@ -59,14 +59,14 @@ class CompressingGroup(dist.ProcessGroup):
             self._register_backend(torch.device("cuda"), dist.ProcessGroup.BackendType.NCCL, self._inner_of_gpus)
         self._options = options
         self._device = _CPU
-        self._average = self._average_on(_CPU)
+        self._average: GroupAverage | None = self._average_on(_CPU)
         self._sent_from_other_devices = 0
         self._declared: dict[str, TensorShape] = {}
         #: Of each gradient, how often it was averaged.
         self._steps: dict[str, int] = {}
         #: The gradients that were compressed since the states moved to this device.
         self._here: set[str] = set()
-        self._unmet = Unmet(self, options.codec) if self._average.compresses else None
+        self._unmet = Unmet(self, options.codec) if self._running().compresses else None
 
     def _backend_of(self, ranks: Sequence[int], device: torch.device) -> Group:
         self._made += 1
@@ -101,8 +101,8 @@ class CompressingGroup(dist.ProcessGroup):
         average = self._average_on(device)
         if self._declared:
             average.declare(self._declared)
-            average.load_state_dict(self._average.state_dict())
-        self._sent_from_other_devices += self._average.sent_bytes
+            average.load_state_dict(self._running().state_dict())
+        self._sent_from_other_devices += self._running().sent_bytes
         self._average, self._device = average, device
         self._here.clear()
 
@@ -113,7 +113,7 @@ class CompressingGroup(dist.ProcessGroup):
     @property
     def sent_bytes(self) -> int:
         """What this rank has given to collectives of bytes; exact calls are not counted."""
-        return self._sent_from_other_devices + self._average.sent_bytes
+        return self._sent_from_other_devices + (0 if self._average is None else self._average.sent_bytes)
 
     def allreduce(self, tensors: Any, opts: Any = None, timeout: datetime.timedelta | None = None) -> Any:
         """See the class. Arguments: as torch has them, in each of its three forms."""
@@ -128,14 +128,14 @@ class CompressingGroup(dist.ProcessGroup):
         self.declare(shapes)
         step = max(self._steps[name] for name in names)
         self._steps.update(dict.fromkeys(names, step + 1))
-        if self._average.are_exact(names, step):
+        if self._running().are_exact(names, step):
             return self._pass_on(given, chosen)
         if tensor.device != self._device:
             self._move(tensor.device, names)
         self._here.update(names)
         parts = tensor.view(-1).split([shape.count for shape in shapes.values()])
         average = chosen.reduceOp == dist.ReduceOp.AVG
-        return _Work(self._average.start(list(zip(names, parts, strict=True)), step, average=average), given)
+        return _Work(self._running().start(list(zip(names, parts, strict=True)), step, average=average), given)
 
     def _pass_on(self, tensors: list[torch.Tensor], options: Any) -> Any:
         if self._unmet is not None:
@@ -171,14 +171,35 @@ class CompressingGroup(dist.ProcessGroup):
                 )
         new = {name: shape for name, shape in shapes.items() if name not in self._declared}
         if new:
-            self._average.declare(new)
+            self._running().declare(new)
             self._declared.update(new)
             self._steps.update(dict.fromkeys(new, 0))
+
+    def _running(self) -> GroupAverage:
+        if self._average is None:
+            raise NotInitialized("this process group 'hipress' was closed: call state_dict() before close()")
+        return self._average
+
+    def close(self) -> None:
+        """Ends the threads of the compressed averages, and frees their groups and states.
+
+        All ranks call it, between two steps, or destroy the group. From then on all calls are Gloo's or NCCL's own.
+        """
+        average, self._average = self._average, None
+        self._unmet = None
+        if average is not None:
+            self._sent_from_other_devices += average.sent_bytes
+            average.close()
+
+    def shutdown(self) -> None:
+        """torch.distributed.destroy_process_group() calls it."""
+        self.close()
+        super().shutdown()
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank, and the number of steps of each gradient. Between two steps only."""
         tensors = {name: [each.count, CORE_NAMES[each.dtype], each.dimensions] for name, each in self._declared.items()}
-        return {"steps": dict(self._steps), "tensors": tensors, "states": self._average.state_dict()}
+        return {"steps": dict(self._steps), "tensors": tensors, "states": self._running().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() of the same rank, of as many ranks, returned. All ranks call it. Raises
@@ -195,7 +216,7 @@ class CompressingGroup(dist.ProcessGroup):
                 for name, (count, dtype, dimensions) in state["tensors"].items()
             }
         )
-        self._average.load_state_dict(state["states"])
+        self._running().load_state_dict(state["states"])
         self._steps.update({name: int(step) for name, step in state["steps"].items()})
 
 

@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, AllToAllOptions, ReduceScatterOptions
+from torch._C._distributed_c10d import (
+    AllgatherOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    PrefixStore,
+    ReduceScatterOptions,
+)
 
 from hipress.errors import InvalidArgument
 
@@ -55,18 +62,29 @@ def gather_all(group: Group, tensor: torch.Tensor) -> list[torch.Tensor]:
     return tensors
 
 
+#: How many groups new_group() has made of a group. All of its ranks make them in one order.
+_made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
+
+
 def known_to_torch(group: dist.ProcessGroup, device: torch.device) -> NewGroup:
     """For a group that new_group() or init_process_group() has made; new groups get its timeout. They take tensors of
     the device."""
 
     def new_group(ranks: Sequence[int]) -> Group:
-        all_ranks = dist.get_process_group_ranks(group)
         try:
             backend = group._get_backend(device)
         except RuntimeError as error:
             known = "CPU tensors, as Gloo has" if device.type == "cpu" else f"tensors of {device}, as NCCL has"
             raise InvalidArgument(f"the process group has no collectives for {known}: {error}") from None
         limit = backend.options._timeout  # new_group() has its own default
+        if backend.name() == "gloo":
+            # torch would keep a group that it knows, with its files and threads, until the end of the process. If ranks
+            # took it back one after the other, their next groups would get other names.
+            _made[group] = _made.get(group, 0) + 1
+            store = dist.distributed_c10d._get_process_group_store(group)
+            own = PrefixStore(f"hipress/{_made[group]}/{','.join(map(str, ranks))}/", store)
+            return dist.ProcessGroupGloo(own, list(ranks).index(group.rank()), len(ranks), limit)
+        all_ranks = dist.get_process_group_ranks(group)
         made = dist.new_group(
             [all_ranks[rank] for rank in ranks], timeout=limit, backend=backend.name(), use_local_synchronization=True
         )

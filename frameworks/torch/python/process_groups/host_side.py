@@ -28,6 +28,9 @@ class Putting(Protocol[Given]):
     def put(self, batch: Given, /) -> None:
         """Hands a batch over; returns at once."""
 
+    def close(self) -> None:
+        """Ends the step, when all batches are done."""
+
 
 class Side(Protocol):
     """The processor or a GPU: memory, codecs, and the order of the work."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hipress import _core
 from hipress._library import load_core
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.options.declaration import check_text
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup
 
@@ -40,6 +41,10 @@ class GroupOptions:
     portion_bytes: int = 4 << 20
     """So many encoded bytes of a batch travel at a time, if they can be parted: while one portion is on its way, ranks
     average an earlier one and encode a later one. Each portion costs two more collectives."""
+
+    def __post_init__(self) -> None:
+        check_text("codec", self.codec)
+        check_text("codec_for", self.codec_for)
 
     def check(self, names: Collection[str], *, matrices: bool = False, whole: bool = False) -> None:
         """Raises InvalidArgument for options that do not fit tensors with these names.

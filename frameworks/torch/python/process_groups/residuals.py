@@ -7,7 +7,7 @@ States are kept by name and elements, not by bucket: DistributedDataParallel for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +65,7 @@ class Residuals:
             codecs: of each tensor that travels compressed.
         """
         loaded = self._side.table()
+        _check_ends(state, own, counts)
         for text, values in state.items():
             fields = text.split("\n")
             if len(fields) != 4:
@@ -92,3 +93,24 @@ class Residuals:
             for each, array in arrays.items():
                 loaded.put(key, each, array, blocks[each], count)
         self.table = loaded
+
+
+def _check_ends(state: Mapping[str, Any], own: Mapping[str, Collection[str]], counts: Mapping[str, int]) -> None:
+    """Raises InvalidArgument if the states end elsewhere than this rank's: the parameter had another shape."""
+    ends = _ends(state)
+    for name, end in _ends([key for keys in own.values() for key in keys]).items():
+        if end == counts[name] != ends.get(name, end):
+            raise InvalidArgument(
+                f"the state is of a parameter with {ends[name]} elements; the model's '{name}' has {counts[name]}"
+            )
+
+
+def _ends(keys: Iterable[str]) -> dict[str, int]:
+    """Where the last state ends, by the tensor's name. A rank is the worker or the aggregator of each part of a tensor
+    that it averages."""
+    ends: dict[str, int] = {}
+    for key in keys:
+        fields = key.split("\n")
+        if len(fields) == 4:
+            ends[fields[0]] = max(ends.get(fields[0], 0), int(fields[2]) + int(fields[3]))
+    return ends

@@ -35,11 +35,16 @@ class Stage(Generic[Batch]):
         atexit.unregister(_end_all)  # it runs once, and only in processes that had stages
         atexit.register(_end_all)
         # The thread holds the queue only, so that a forgotten stage ends.
-        weakref.finalize(self, self._batches.put, None)
+        self._end = weakref.finalize(self, self._batches.put, None)
 
     def put(self, batch: Batch) -> None:
         """Hands a batch over; returns at once."""
         self._batches.put(batch)
+
+    def close(self) -> None:
+        """Ends the thread, when it has done the batches that it has, and waits for that."""
+        self._end()
+        self._thread.join()
 
 
 def _run(batches: queue.SimpleQueue[Batch | None], work: Callable[[Batch], None]) -> None:

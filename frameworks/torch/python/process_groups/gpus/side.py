@@ -96,6 +96,9 @@ class _StreamStage:
         with side.on(self._number):
             self._work(batch)
 
+    def close(self) -> None:
+        """See Putting. The stream goes with the side."""
+
 
 class GpuSide:
     """A GPU, the streams of HiPress on it, and its codecs."""

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compressed averages open they close: when their model is gone, and by close()."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import hipress.torch as hp
+from hipress.torch import ddp, fsdp
+from hipress.torch.diloco import DiLoCo
+from hipress.torch.process_groups import BackendOptions, gradients
+from tests.torch.ddp import training
+from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
+
+
+def _step(model: nn.Module, rank: int, step: int = 0) -> None:
+    model(training.batch(rank, step)[0]).square().mean().backward()
+
+
+def _hook(rank: int, **options: Any) -> None:
+    model = DistributedDataParallel(nn.Linear(40, 100))
+    ddp.compress(model, "onebit", **options)
+    _step(model, rank)
+
+
+def _replicas(rank: int) -> None:
+    model = fully_shard(nn.Linear(40, 100), mesh=_mesh("shard"))
+    fsdp.compress_replicas(model, dist.group.WORLD, "onebit")
+    _step(model, rank)
+
+
+def _scatter(rank: int) -> None:
+    model = fully_shard(nn.Linear(40, 200), mesh=_mesh("replicate"))
+    fsdp.compress_reduce_scatter(model, "fp16")
+    _step(model, rank)
+
+
+def _hybrid(rank: int) -> None:
+    group = dist.new_group(backend="hipress", pg_options=BackendOptions("onebit"))
+    with gradients("g"):
+        dist.all_reduce(torch.randn(4000), group=group)
+    dist.destroy_process_group(group)
+
+
+def _diloco(rank: int) -> None:
+    net = nn.Linear(40, 100)
+    inner = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer = DiLoCo(net, inner, sync_every=1, codec="onebit", group=dist.group.WORLD)
+    _step(net, rank)
+    optimizer.step()
+
+
+_meshes: list[Any] = []
+
+
+def _mesh(dimension: str) -> Any:
+    """A dimension of a mesh, which keeps its groups until the process ends."""
+    if not _meshes:
+        _meshes.append(init_device_mesh("cpu", (1, 2), mesh_dim_names=("shard", "replicate")))
+    return _meshes[0][dimension]
+
+
+def _open() -> tuple[int, int]:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+@training.in_process_group
+def _many(rank: int, make: Callable[[int], None], options: dict[str, Any], first: int, models: int) -> Any:
+    _meshes.clear()
+    if options.get("carrier") == "hipress":
+        hp.init()
+    for _ in range(first):
+        make(rank, **options)
+    dist.barrier()
+    before = _open()
+    for _ in range(models - first):
+        make(rank, **options)
+    dist.barrier()
+    return before, _open()
+
+
+_WAYS: list[tuple[Callable[..., None], dict[str, Any]]] = [
+    (_hook, {}),
+    (_hook, {"topology": "hierarchical", "ranks_per_host": 1}),
+    (_hook, {"carrier": "hipress"}),
+    (_replicas, {}),
+    (_scatter, {}),
+    (_hybrid, {}),
+    (_diloco, {}),
+]
+
+
+@pytest.mark.parametrize(("make", "options"), _WAYS)
+def test_models_that_are_gone_leave_no_threads_and_no_files(
+    tmp_path: Path, make: Callable[..., None], options: dict[str, Any]
+) -> None:
+    for before, after in run(_many, 2, str(tmp_path), make, options, 3, 9):
+        assert after[0] <= before[0] + 1, (before, after)  # a thread of Gloo may still be closing a file
+        assert after[1] <= before[1] + 1, (before, after)
+
+
+def test_two_hundred_models_in_one_process(tmp_path: Path) -> None:
+    for before, after in run(_many, 2, str(tmp_path), _hook, {}, 3, 200):
+        assert after[0] <= before[0] + 1, (before, after)
+        assert after[1] <= before[1] + 1, (before, after)
+
+
+def _gradients(model: nn.Module) -> bytes:
+    whole = [each.grad if type(each.grad) is torch.Tensor else each.grad.to_local() for each in model.parameters()]
+    return b"".join(each.numpy().tobytes() for each in whole)
+
+
+@training.in_process_group
+def _closed_hook(rank: int, options: dict[str, Any]) -> tuple[bytes, bytes]:
+    if options.get("carrier") == "hipress":
+        hp.init()
+    results = []
+    for hooked in (False, True):
+        torch.manual_seed(0)
+        model = DistributedDataParallel(training.Net())
+        if hooked:
+            state = ddp.compress(model, "onebit", **options)
+            carrier = weakref.ref(state._carrier)
+            _step(model, rank)
+            before = _open()
+            state.close()
+            state.close()
+            assert carrier() is None
+            assert _open()[1] < before[1]
+            with pytest.raises(hp.NotInitialized, match=r"call state_dict\(\) before close"):
+                state.state_dict()
+            model.zero_grad()
+        _step(model, rank, 1)
+        if hooked:
+            assert state.steps == 2
+        results.append(_gradients(model))
+    return results[0], results[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"carrier": "hipress"}], ids=["group", "hipress"])
+def test_after_close_a_model_trains_as_without_the_hook(tmp_path: Path, options: dict[str, Any]) -> None:
+    for plain, closed in run(_closed_hook, 2, str(tmp_path), options):
+        assert plain == closed
+
+
+@training.in_process_group
+def _closed_fsdp(rank: int) -> None:
+    def net(mesh: Any) -> nn.Module:
+        torch.manual_seed(0)
+        return fully_shard(nn.Linear(40, 200), mesh=mesh)
+
+    rows, both = init_device_mesh("cpu", (2, 1), mesh_dim_names=("rep", "shard")), init_device_mesh("cpu", (2,))
+    hybrid = {"rep": ("hipress", BackendOptions("onebit"))}
+    over = init_device_mesh("cpu", (2, 1), mesh_dim_names=("rep", "shard"), backend_override=hybrid)
+    ways: list[tuple[Any, Any, Callable[[Any], Any]]] = [
+        (rows["shard"], rows, lambda net: fsdp.compress_replicas(net, rows["rep"].get_group(), "onebit")),
+        (both, both, lambda net: fsdp.compress_reduce_scatter(net, "fp16")),
+        (over, rows, fsdp.compress_hybrid),
+    ]
+    for mesh, plain_mesh, compress in ways:
+        plain, model = net(plain_mesh), net(mesh)
+        state = compress(model)
+        _step(model, rank)
+        state.close()
+        state.close()
+        model.zero_grad()
+        _step(model, rank, 1)
+        _step(plain, rank, 1)
+        assert _gradients(model) == _gradients(plain)
+        if hasattr(state, "state_dict"):
+            with pytest.raises(hp.NotInitialized, match="before close"):
+                state.state_dict()
+
+
+def test_after_close_fsdp2_averages_exactly(tmp_path: Path) -> None:
+    run(_closed_fsdp, 2, str(tmp_path))
