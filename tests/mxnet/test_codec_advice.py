@@ -41,7 +41,7 @@ def test_error_feedback_with_second_moments(name: str) -> None:
     (text,) = said(lambda: trainer(name, codec="graddrop"))
     (wrapped,) = said(lambda: hp.DistributedOptimizer(mx.optimizer.create(name), codec="graddrop"))
     assert text == wrapped
-    for part in ("graddrop", f" {name} ", "terngrad(bitwidth=4)", "mxnet.optim.onebitadam", "choosing-a-codec.md"):
+    for part in ("graddrop", f" {name} ", '"int8" or "int4"', "mxnet.optim.onebitadam", "choosing-a-codec.md"):
         assert part in text.lower()
     assert said(lambda: trainer(name, codec="terngrad")) == []
 

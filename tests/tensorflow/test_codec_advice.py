@@ -41,7 +41,7 @@ def test_error_feedback_with_second_moments(name: str) -> None:
     for part in (
         "'tbq'",
         f" {name} ",
-        "bitwidth=4",
+        '"int8" or "int4"',
         "hipress.tensorflow.keras.optim.OneBitAdam",
         "choosing-a-codec.md",
     ):

@@ -14,8 +14,8 @@ from hipress.adapter.optimizer_traits import OptimizerTraits
 from hipress.errors import CodecWarning, InvalidArgument
 
 _PAGE = "docs/guide/choosing-a-codec.md"
-#: Codecs with which AdamW trains as well, or nearly as well, as with uncompressed gradients.
-_INSTEAD = 'codec="int8" or "terngrad(bitwidth=4)"'
+#: Codecs with which AdamW trains as well as with uncompressed gradients.
+_INSTEAD = 'codec="int8" or "int4"'
 #: Codecs that send every value, rounded to a level of its block. Their residuals are small, and AdamW trains with them
 #: as with uncompressed gradients.
 _EVERY_VALUE = frozenset({"int8", "int4", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1", "dynamiq"})
@@ -40,7 +40,7 @@ class CodecAdvice:
         # powersgd's warm start is no residual.
         delays = set(known.states) - {"factor"} and known.name not in _EVERY_VALUE
         if self.optimizer.second_moments and delays:
-            instead = f'{_INSTEAD}, or "onebit(error_feedback=false)"' if known.name == "onebit" else _INSTEAD
+            instead = _INSTEAD
             if self.optimizer.belonging:
                 own = f"{self.optimizer.belonging}.{_own(self.optimizer)}"
                 instead += f", or {own} in place of {name} (docs/guide/adam.md)"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Codec states of a list of tensors for checkpoints: a flat dict of arrays, which every file format can store.
 
-    "hipress"             int64 [format, ranks, rank]; rank -1: the mean over all ranks
+    "hipress"             int64 [format, ranks, rank, steps of the list's owner]; rank -1: the mean over all ranks.
+                          States of earlier versions have no fourth number, see _owners_steps()
     "weight:shape"        uint8, the shape of the tensor "weight" as text, as ranks compare it
     "weight:steps"        int64 [number of steps in which it was sent, number that seeds its random values]
     "weight/residual"     float32 [elements], a state of its codec, in memory order; the same for every other state
@@ -47,7 +48,7 @@ _ROLES = (None, "worker", "aggregator")
 def own_states(tensors: TensorList) -> dict[str, Array]:
     """A copy of this rank's states. It asks no other rank. Raises InvalidArgument within a step, NotInitialized."""
     engine = tensors.engine
-    states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, engine.world_size, engine.rank], np.int64)}
+    states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, engine.world_size, engine.rank, tensors.steps], np.int64)}
     for index, tensor in enumerate(tensors.as_saved()):
         name, handle = tensor.name, tensors.handle(index)
         steps, random, stretches, kept = engine.kept_states(handle)
@@ -83,6 +84,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
         own, parts = made
         return {
             "the number of steps before codecs' states were saved": _steps_text(own, tensors),
+            "the number of the optimizer's steps": str(tensors.steps),
             "parts": {
                 name: {part: block_of(own, f"{name}/{part}") for part in sorted(each)}
                 for name, each in parts.items()
@@ -106,7 +108,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
             operations.append(collectives.allreduce(values, values, name=label))
     for operation in operations:
         operation.wait()
-    about = {_ABOUT: np.array([_FORMAT, tensors.engine.world_size, -1], np.int64)}
+    about = {_ABOUT: np.array([_FORMAT, tensors.engine.world_size, -1, tensors.steps], np.int64)}
     return {**about, **_as_mean(tensors, own, parts, blocks, [each["workers"] for each in gathered])}
 
 
@@ -237,6 +239,7 @@ def load_lists(
             "the number of steps in codecs' states": ", ".join(
                 _steps_text(given, tensors) for (given, _), (tensors, _) in zip(made, lists, strict=True)
             ),
+            "the number of the optimizer's steps": str([_owners_steps(given) for given, _ in made]),
             "whether codecs' states are the mean over ranks": str([bool(given[_ABOUT][2] < 0) for given, _ in made]),
         },
     )
@@ -277,7 +280,17 @@ def _checked(
     return given, _restored(tensors, given)
 
 
+def _owners_steps(given: States) -> int:
+    """Number of steps of the list's owner. States without it: the greatest number of averages of a tensor."""
+    about = given[_ABOUT]
+    sent = (int(each[0]) for key, each in given.items() if key.endswith(":steps"))
+    return int(about[3]) if len(about) > 3 else max(sent, default=0)
+
+
 def _restore(tensors: TensorList, given: States, restored: list[Any]) -> None:
+    # The codec comes first: it takes the states that it had in this step, and residuals stay residuals.
+    tensors.steps = _owners_steps(given)
+    tensors.follow_warm_up()
     names = _state_names(given)
     blocks = [
         {state: block_of(given, f"{tensor.name}/{state}") for state in names.get(tensor.name, ())}
@@ -311,7 +324,7 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
     if not several:
         (given,) = saved
         _check(tensors, given)
-        _, world, rank = (int(each) for each in given[_ABOUT])
+        world, rank = (int(each) for each in given[_ABOUT][1:3])
         if rank >= 0 and (world, rank) != (engine.world_size, engine.rank):
             raise InvalidArgument(
                 f"the codecs' states are of rank {rank} of {world} alone (exact=True), and this is rank "
@@ -321,7 +334,7 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
         return given
     for each in saved:
         _check(tensors, each)
-    about = [tuple(int(number) for number in each[_ABOUT][1:]) for each in saved]
+    about = [tuple(int(number) for number in each[_ABOUT][1:3]) for each in saved]
     if not saved or about != [(len(saved), rank) for rank in range(len(saved))]:
         raise InvalidArgument(
             "a list of codecs' states has the states of all ranks (exact=True), in their order; here the ranks are "
@@ -346,7 +359,7 @@ def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
                 total[part] = total[part] + values if part in total else values.astype(np.float64)
         for part in total:
             total[part] = (total[part] / len(saved)).astype(np.float32)
-    about = {_ABOUT: np.array([_FORMAT, len(saved), -1], np.int64)}
+    about = {_ABOUT: np.array([_FORMAT, len(saved), -1, _owners_steps(saved[0])], np.int64)}
     workers = [{tensor.name: _workers(own, tensor.name) for tensor in tensors.as_saved()} for own in saved]
     return {**about, **_as_mean(tensors, saved[0], parts, blocks, workers)}
 
@@ -374,7 +387,7 @@ def _restored(tensors: TensorList, given: States) -> list[Any]:
 def _check(tensors: TensorList, given: dict[str, Array]) -> None:
     """Raises InvalidArgument, with the first difference, unless `given` has the states of these tensors."""
     about = given.get(_ABOUT)
-    if about is None or about.shape != (3,) or about.dtype.kind not in "iu":
+    if about is None or about.shape not in ((3,), (4,)) or about.dtype.kind not in "iu" or about[3:].min(initial=0) < 0:
         raise InvalidArgument("these are no codecs' states: give the result of codec_states()")
     if int(about[0]) != _FORMAT:
         raise InvalidArgument(f"the codecs' states have format {int(about[0])}, and this version reads {_FORMAT}")

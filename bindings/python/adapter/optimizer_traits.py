@@ -33,7 +33,7 @@ class OptimizerTraits:
     second_moments: bool
     momentum: bool
     belonging: str = ""
-    """The module with HiPress' optimizers made for compression for the same framework; empty: there is none."""
+    """The module with HiPress' optimizers made for compression that take these parameters; empty: there is none."""
 
 
 def traits_of(optimizer: Any) -> OptimizerTraits:
@@ -49,13 +49,19 @@ def traits_of(optimizer: Any) -> OptimizerTraits:
         second_moments=not _WITHOUT.intersection(classes) and (named or has_betas),
         momentum=any(_is_positive(each.get("momentum", each.get("_momentum"))) for each in options)
         or any(_is_positive(_beta(each, 0)) for each in options),
-        belonging=_belonging(type(optimizer)),
+        belonging=_belonging(type(optimizer)) if _all_float32_on_cpu(optimizer) else "",
     )
 
 
 def _belonging(kind: type) -> str:
     modules = [each.__module__ for each in kind.__mro__]
     return next((ours for theirs, ours in _BELONGING.items() if any(each.startswith(theirs) for each in modules)), "")
+
+
+def _all_float32_on_cpu(optimizer: Any) -> bool:
+    """Whether HiPress' own optimizers take the parameters. Only PyTorch's optimizers know their parameters early."""
+    parameters = [parameter for group in getattr(optimizer, "param_groups", ()) for parameter in group["params"]]
+    return all(str(each.dtype) == "torch.float32" and each.device.type == "cpu" for each in parameters)
 
 
 def _options(optimizer: Any) -> list[Mapping[str, Any]]:

@@ -89,13 +89,16 @@ def automatic_planning(
     of `options`. It leaves out codecs that do not fit the optimizer, because a plan must do no harm.
 
     `may_group`, `settle`: as for AutomaticPlanning.
+
+    Raises Unsupported for tensors on GPUs, and for a codec that these ranks cannot have.
     """
     if argument is None or not is_automatic(argument):
         return None
     from hipress.secopa.online.automatic import AutomaticPlanning
 
     asked, advice = _asked(argument, options), options.advice
-    _check_linked(asked, tensors.tensors)
+    _check_devices(tensors.tensors)
+    _check_ranks(asked)
     asked = replace(
         asked,
         codecs=advice.without_objection(asked.codecs),
@@ -110,18 +113,22 @@ def _asked(argument: PlanArgument, options: SynchronizationOptions) -> Automatic
     return argument if isinstance(argument, AutomaticOptions) else _automatic_options(options)
 
 
-def _check_linked(asked: AutomaticOptions, tensors: Sequence[TensorDescription]) -> None:
-    """Raises Unsupported or InvalidArgument for a codec of linked tensors that these ranks and tensors cannot have."""
-    from hipress.secopa.online.measure.measured_profile import check_ranks, is_linked
-
-    on_device = next((each.name for each in tensors if each.device is not None), None)
-    for codec in (*asked.codecs, *(codec for _, codecs in asked.codecs_for for codec in codecs)):
-        made = load_core().create_codec(codec)
-        check_ranks(codec, made, runtime.size())
-        if on_device is not None and is_linked(made):
+def _check_devices(tensors: Sequence[TensorDescription]) -> None:
+    """Raises Unsupported for a tensor that is not in host memory: the profile has the times of the processor."""
+    for each in tensors:
+        if each.device is not None:
             raise Unsupported(
-                f"codec '{codec}' computes on the host, and tensor '{on_device}' is on a device: take another codec"
+                f"automatic plans measure codecs on the processor, and '{each.name}' is on a GPU, where codecs take "
+                "other times: give codec= or a plan file in place of the automatic plan"
             )
+
+
+def _check_ranks(asked: AutomaticOptions) -> None:
+    """Raises InvalidArgument for a codec that so many ranks cannot have."""
+    from hipress.secopa.online.measure.measured_profile import check_ranks
+
+    for codec in (*asked.codecs, *(codec for _, codecs in asked.codecs_for for codec in codecs)):
+        check_ranks(codec, load_core().create_codec(codec), runtime.size())
 
 
 def _automatic_options(options: SynchronizationOptions) -> AutomaticOptions:

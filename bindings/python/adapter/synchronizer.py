@@ -31,6 +31,7 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 
 if TYPE_CHECKING:
     from hipress import _core
+    from hipress.adapter.warming_up import WarmingUp
     from hipress.secopa.plan.choice import Choice
     from hipress.secopa.plan.plan import Plan
 
@@ -133,13 +134,24 @@ class TensorList:
         tensors: the same on all ranks, except for their devices. Earlier tensors have a higher priority on the network,
             because the next forward pass needs them first.
         options: how ranks combine and send them.
+        warming_up: the stages of a warm-up; with it the options are those of the stage that has `steps`.
 
     Raises Mismatch, with the first difference, if the ranks' lists differ; Timeout if a rank does not make the list;
     DuplicateName, InvalidArgument, Unsupported.
     """
 
-    def __init__(self, tensors: Iterable[TensorDescription], options: SynchronizationOptions | None = None) -> None:
+    def __init__(
+        self,
+        tensors: Iterable[TensorDescription],
+        options: SynchronizationOptions | None = None,
+        warming_up: WarmingUp | None = None,
+    ) -> None:
         options = SynchronizationOptions() if options is None else options
+        #: Number of steps that the owner of the list has made. Saved states have it.
+        self.steps = 0
+        self._warming_up, self._stage = warming_up, 0
+        if warming_up is not None:
+            options = warming_up.options(0)
         self._tensors = list(tensors)
         self._process = runtime.current()
         self._world = self._process.place.size
@@ -233,12 +245,13 @@ class TensorList:
 
         If the old and the new codec have a state of the same name, the new codec goes on with its values: residuals
         survive. A residual that the new codec does not have becomes the unsent residual, see held_back(); other states,
-        such as a velocity, are lost. Nothing changes for tensors that keep their codec.
+        such as a velocity, are lost. Nothing changes for tensors that keep their codec. A warm-up ends.
 
         Raises InvalidArgument, also if a tensor is in flight; Mismatch if the ranks' codecs differ (the old codecs
         stay); Timeout if a rank does not call it.
         """
         self._send_by(replace(self._options, codec=codec, codec_for=dict(codec_for or {}), plan=None))
+        self._warming_up = None
 
     def set_plan(self, plan: Plan | None) -> None:
         """Replaces the plan; None: tensors travel as the options say. All ranks call it, see set_codec().
@@ -248,6 +261,16 @@ class TensorList:
         tensors.
         """
         self._send_by(replace(self._options, plan=plan))
+        self._warming_up = None
+
+    def follow_warm_up(self) -> None:
+        """Takes the codecs of the stage that the warm-up has in step `steps`; after a resume that is any stage."""
+        if self._warming_up is None:
+            return
+        stage = self._warming_up.stage_at(self.steps)
+        if stage != self._stage:
+            self._send_by(self._warming_up.options(stage))
+            self._stage = stage
 
     def _send_by(self, options: SynchronizationOptions) -> None:
         listed = self._running_process().numbered(_LIST)

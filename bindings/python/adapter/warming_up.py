@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes the codecs of a list of tensors while a warm-up lasts."""
+"""The options of a list of tensors in each stage of a warm-up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hipress.options.warmup import Warmup
 
 
 class WarmingUp:
-    """The codecs of one optimizer's gradients during the warm-up.
+    """The stages of a warm-up. The last stage is the time after it.
 
     Arguments:
         options: the options after the warm-up.
@@ -21,21 +21,17 @@ class WarmingUp:
     """
 
     def __init__(self, warmup: Warmup, options: SynchronizationOptions, fixed: Mapping[str, str] | None = None) -> None:
-        self._stages = dict(warmup.stages(options.codec))
-        self._codec_for = options.codec_for
-        self._fixed = dict(fixed or {})
-        self._steps = warmup.steps
-        self._keeps_codec_for = bool(warmup.ratios)
+        stages = warmup.stages(options.codec)
+        # A codec of the warm-up applies to all gradients; ratios apply to the gradients without an entry in codec_for.
+        own = options.codec_for if warmup.ratios else dict(fixed or {})
+        self._starts = [start for start, _ in stages]
+        self._options = [replace(options, codec=codec, codec_for=own) for _, codec in stages[:-1]]
+        self._options.append(options)
 
-    def before(self, options: SynchronizationOptions) -> SynchronizationOptions:
-        """The options of the first step. A codec of the warm-up applies to all gradients; ratios apply to the gradients
-        without an entry in codec_for.
-        """
-        return replace(options, codec=self._stages[0], codec_for=self._own_codecs(0))
+    def stage_at(self, step: int) -> int:
+        """The number of the stage that step `step` (0 is the first step) belongs to."""
+        return sum(start <= step for start in self._starts) - 1
 
-    def starting_at(self, step: int) -> tuple[str, Mapping[str, str]] | None:
-        """The codec and codec_for from step `step` on (0 is the first step) if they change there; otherwise None."""
-        return (self._stages[step], self._own_codecs(step)) if step > 0 and step in self._stages else None
-
-    def _own_codecs(self, step: int) -> Mapping[str, str]:
-        return self._codec_for if self._keeps_codec_for or step >= self._steps else self._fixed
+    def options(self, stage: int) -> SynchronizationOptions:
+        """The options of this stage."""
+        return self._options[stage]

@@ -15,14 +15,14 @@ from hipress._library import load_core
 from hipress.adapter.compression import Compressing
 from hipress.adapter.operations import Operation
 from hipress.errors import HipressError, InvalidArgument, Timeout
-from hipress.torch import backward_errors
+from hipress.torch import backward_passes
+from hipress.torch.backward_passes import BackwardPass
 from hipress.torch.collectives import allreduce_async, sparse_allreduce_async
 from hipress.torch.operators import is_dense
 from hipress.torch.reals import is_lazy, resolved
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
-    from hipress.adapter.warming_up import WarmingUp
     from hipress.secopa.online.automatic import AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 
@@ -30,25 +30,6 @@ if TYPE_CHECKING:
 #: Seconds for which a rank that has left a synchronisation round open waits for the other ranks to do the same. Ranks
 #: whose code raises the same exception leave it open at the same time.
 _PATIENCE = 2.0
-
-
-class _PassEnd:
-    """The callback that torch runs at the end of a backward pass. The object lives as long as the pass, or as the error
-    that the callback raised.
-    """
-
-    def __init__(self, target: BackwardSynchronization) -> None:
-        self._target = weakref.ref(target)
-        self.raised = False
-
-    def __call__(self) -> None:
-        target = self._target()
-        if target is not None:
-            try:
-                target._on_backward_end()
-            except BaseException:
-                self.raised = True
-                raise
 
 
 class BackwardSynchronization:
@@ -59,6 +40,10 @@ class BackwardSynchronization:
     accumulated `.grad`, or as absent) and waits for all. A rank whose backward touches no parameter has its round in
     `step()`. If another backward adds to a synchronised gradient before the step, the gradient is synchronised again:
     its old part is equal on all ranks, so the second average does not change that part.
+
+    Checkpointing with use_reentrant=True runs backward passes within backward. They belong to the outer pass, and may
+    add to one gradient several times. So this class submits all gradients at the end of the outer pass, unless the last
+    backward had no pass within it.
 
     A backward pass that raises leaves its round open if it has handed over some gradients: the other ranks wait for the
     rest. skip() ends such a round. Every other method then raises Mismatch on all ranks, with the text of the
@@ -84,12 +69,12 @@ class BackwardSynchronization:
         self._as_horovod = False
         self._passes_done = 0
         self._paused = False
-        self._backward_pass = -1  # torch's number of the backward pass that runs now; -1: none
-        self._pass_end: weakref.ref[_PassEnd] | None = None  # dead: that pass has ended or raised
+        self._pass: weakref.ref[BackwardPass] | None = None  # dead: that pass has ended or raised
+        self._waits_for_end = False  # gradients are handed over at the end of a backward pass
         self._handed_over: set[int] = set()  # indices of parameters, in this round
+        self._again: set[int] = set()  # of these, the ones that a nested pass has added to
         self._raised = ""  # the exception that ended this round early
         self._left_open = 0  # number of rounds left open
-        self._steps = 0  # number of optimizer updates
         self._backward_started = 0
         self._clean = False  # .grad is synchronised and unchanged since
         self._handles: dict[int, int] = {}  # parameter's index → operation in flight
@@ -103,14 +88,12 @@ class BackwardSynchronization:
         self._hooks: dict[int, Any] = {}
         #: Makes plans from the times of steps; None: there are no automatic plans.
         self.planning: AutomaticPlanning | None = None
-        #: The codecs of the first steps; None: no warm-up.
-        self.warming_up: WarmingUp | None = None
         self._round_s = 0.0  # seconds from a round's first gradient to its last average
         self._core = load_core()
         self._process = runtime.current()
         self._engine = self._process.engine
         self._process.steps.add(self)
-        backward_errors.listen(self)
+        backward_passes.listen(self)
         self._attach()
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
@@ -132,14 +115,14 @@ class BackwardSynchronization:
         """Changes the codecs from the next round on, see TensorList.set_codec(). Raises InvalidArgument within
         backward."""
         self._check_idle("set_codec")
-        self.planning = self.warming_up = None
+        self.planning = None
         self._synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
         """Changes the plan from the next round on, see TensorList.set_plan(). Raises InvalidArgument within
         backward."""
         self._check_idle("set_plan")
-        self.planning = self.warming_up = None
+        self.planning = None
         self._synchronizer.set_plan(plan)
 
     def between_steps(self, doing: str) -> GradientSynchronizer:
@@ -215,8 +198,17 @@ class BackwardSynchronization:
         for index, gradient in sent.items():
             self._named[index][1].grad = gradient  # zero_grad() may have set it to None
 
+    def nested_pass(self) -> None:
+        """See backward_passes.Listener."""
+        outermost = self._running_pass() or self._begin_pass()
+        is_first, outermost.has_nested = not outermost.has_nested, True
+        in_flight = is_first and outermost.has_gradients
+        del outermost  # a traceback from the call below would keep it alive
+        if in_flight:
+            self._wait_for_operations()  # the nested pass may add to a gradient in flight
+
     def backward_raised(self, error: BaseException) -> None:
-        """See backward_errors.Listener."""
+        """See backward_passes.Listener."""
         self._note(error, "backward()")
 
     def _note(self, error: BaseException, where: str) -> None:
@@ -225,7 +217,7 @@ class BackwardSynchronization:
 
     def update_raised(self, error: BaseException) -> None:
         """The optimizer raised while it used the gradients."""
-        unfinished.update_raised(self._process, error, f"step() {self._steps}")
+        unfinished.update_raised(self._process, error, f"step() {self._synchronizer.steps}")
 
     def unfinished(self) -> str | None:
         """See unfinished.Step."""
@@ -234,16 +226,16 @@ class BackwardSynchronization:
         all_of_them = sum(self._takes_part(index) for index in range(len(self._named)))
         return (
             f"raised {self._raised or 'something in backward()'}, when {len(self._handed_over)} of {all_of_them} "
-            f"gradients of step {self._steps} had been handed over"
+            f"gradients of step {self._synchronizer.steps} had been handed over"
         )
 
     def steps_taken(self) -> int:
         """See unfinished.Step."""
-        return self._steps
+        return self._synchronizer.steps
 
     def _check_open_round(self) -> None:
         """Raises Mismatch, on all ranks, if an exception has left a round open."""
-        if self._within_backward():
+        if self._is_in_pass():
             return
         what = self.unfinished()
         if what is not None and not self._all_raised_alike():
@@ -254,20 +246,28 @@ class BackwardSynchronization:
                 "without the rest of this rank's gradients",
             )
 
-    def _within_backward(self) -> bool:
-        """Whether the backward pass that has begun this round still runs."""
-        end = None if self._pass_end is None else self._pass_end()
-        return end is not None and not end.raised
+    def _running_pass(self) -> BackwardPass | None:
+        outermost = None if self._pass is None else self._pass()
+        return None if outermost is None or outermost.ended else outermost
+
+    def _begin_pass(self) -> BackwardPass:
+        outermost = BackwardPass(self._on_backward_end)
+        self._pass = weakref.ref(outermost)
+        return outermost
+
+    def _is_in_pass(self) -> bool:
+        """Whether a backward pass runs that has given gradients to this object."""
+        outermost = self._running_pass()
+        return outermost is not None and outermost.has_gradients
 
     def stepped(self) -> None:
         """The optimizer has used the gradients: the next step needs a new round."""
         self._clean = False
-        self._steps += 1
+        self._synchronizer.steps += 1
         self._passes_done = 0
         if self.planning is not None:
             self.planning.step_ended(self._round_s)
-        if self.warming_up is not None and (codecs := self.warming_up.starting_at(self._steps)) is not None:
-            self._synchronizer.set_codec(*codecs)
+        self._synchronizer.follow_warm_up()
 
     def groups_are_safe(self) -> bool:
         """Whether every parameter has a dense gradient: a group waits for all of its members."""
@@ -295,28 +295,37 @@ class BackwardSynchronization:
             self._hooks[index] = parameter.register_post_accumulate_grad_hook(hook)
 
     def _on_gradient(self, index: int, parameter: torch.Tensor) -> None:
-        current_pass = torch._C._current_graph_task_id()
-        if current_pass != self._backward_pass:
+        if not self._is_in_pass():
             self._check_open_round()
-            self._backward_pass = current_pass
             self._backward_started = self._core.trace_now()
-            self._wait()  # for operations of the outer backward pass (checkpointing runs one backward within another)
-            # torch calls `end` once, when the current backward pass has ended, and drops it if that pass raises.
-            end = _PassEnd(self)
-            self._pass_end = weakref.ref(end)
-            torch.autograd.Variable._execution_engine.queue_callback(end)
-            del end  # a traceback from the calls below keeps this frame, and so would keep `end` alive
+            self._wait()  # for what an exception has left behind
+        waits = self._is_for_the_end()
         self._clean = False
-        if self._paused or self._passes_done + 1 < self._passes or index in self._handed_over:
+        if self._paused or self._passes_done + 1 < self._passes:
+            return
+        if index in self._handed_over:
+            self._again.add(index)
             return
         if self.planning is not None:
             self.planning.released(index)
-        self._submit(index, parameter)
+        if not waits:
+            self._submit(index, parameter)
 
-    def _on_backward_end(self) -> None:
-        if self._backward_pass == -1:
-            return  # checkpointing ran a backward pass within this one: torch calls this method twice
-        self._backward_pass = -1
+    def _is_for_the_end(self) -> bool:
+        """Notes a gradient of the current backward pass; returns whether it is handed over when the pass has ended."""
+        outermost = self._running_pass() or self._begin_pass()
+        outermost.has_gradients = True
+        untold = outermost.number != torch._C._current_graph_task_id() and not outermost.has_nested
+        waits = untold or outermost.has_nested or self._waits_for_end
+        del outermost  # a traceback from the call below would keep it alive
+        if untold:
+            self.nested_pass()  # a caller that is not torch.autograd.backward() has begun the pass
+        return waits
+
+    def _on_backward_end(self, outermost: BackwardPass) -> None:
+        if not outermost.has_gradients:
+            return
+        self._waits_for_end = outermost.has_nested
         if self._paused:
             return
         self._passes_done += 1
@@ -348,13 +357,13 @@ class BackwardSynchronization:
         if gradient is None:
             output = torch.zeros_like(parameter)
             self._absent[index] = output
-            self._handles[index] = self._synchronizer.submit_absent(index, output, self._steps)
+            self._handles[index] = self._synchronizer.submit_absent(index, output, self._synchronizer.steps)
             self._handed_over.add(index)
             return
         if is_dense(gradient) and gradient.is_contiguous() != parameter.is_contiguous():
             # Ranks combine elements in memory order: on every rank it must be the memory order of the parameter.
             gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
-        self._handles[index] = self._synchronizer.submit(index, gradient, self._steps)
+        self._handles[index] = self._synchronizer.submit(index, gradient, self._synchronizer.steps)
         self._sent[index] = gradient, gradient._version
         self._handed_over.add(index)
 
@@ -418,7 +427,7 @@ class BackwardSynchronization:
     def _finish_round(self) -> None:
         self._attach()
         for index, (_, parameter) in enumerate(self._named):
-            if self._takes_part(index) and index not in self._handed_over:
+            if self._takes_part(index) and (index not in self._handed_over or index in self._again):
                 self._submit(index, parameter)
         self._wait()
         self._passes_done = 0
@@ -427,6 +436,14 @@ class BackwardSynchronization:
     def _wait(self) -> None:
         """Waits for all operations, and ends the round. If one raises, the round stays open with the other
         operations."""
+        self._wait_for_operations()
+        self._handed_over.clear()
+        self._again.clear()
+        self._raised = ""
+        if self._sparse_as_dense:
+            self._make_sparse_again()
+
+    def _wait_for_operations(self) -> None:
         leaves_zeros = self._as_horovod and runtime.size() > 1
         for index, handle in list(self._handles.items()):
             try:
@@ -441,10 +458,6 @@ class BackwardSynchronization:
             self._named[index][1].grad = self._operations.pop(index).wait()
         self._absent.clear()
         self._sent.clear()
-        self._handed_over.clear()
-        self._raised = ""
-        if self._sparse_as_dense:
-            self._make_sparse_again()
 
     def _make_sparse_again(self) -> None:
         for index, (_, parameter) in enumerate(self._named):

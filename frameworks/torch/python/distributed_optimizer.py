@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -10,10 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._compile import _disable_dynamo
 
 from hipress import runtime
 from hipress.adapter.not_copied import NotCopied
 from hipress.adapter.planned import PlanArgument, plan_to_set
+from hipress.errors import Unsupported
 from hipress.options.declaration import declared
 from hipress.torch.backward import BackwardSynchronization
 from hipress.torch.options import TorchOptions
@@ -30,9 +34,17 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
 
     _hipress: BackwardSynchronization
     _hipress_skip: bool
-    _hipress_steps: int
     _hipress_synchronized = False  # synchronize() was called since the last step
     _hipress_warned = False
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise Unsupported(
+            f"type(optimizer) is the class of a distributed optimizer, which only DistributedOptimizer() makes: make a "
+            f"plain {type(self).__name__}, and wrap it"
+        )
+
+    def __init_subclass__(cls) -> None:
+        """The optimizer's own class does not hear of the class that made_distributed() derives from it."""
 
     def synchronize(self) -> None:
         """Waits until every gradient is the combination of all ranks' gradients.
@@ -85,7 +97,7 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
         difference between the ranks' groups; Timeout if a rank does not call it. The group is not added then.
         """
         own: Any = super()
-        groups: list[dict[str, Any]] = vars(self)["param_groups"]
+        groups: list[dict[str, Any]] = self.param_groups
         first = sum(len(group["params"]) for group in groups)
         own.add_param_group(param_group)
         added = groups[-1]
@@ -132,43 +144,54 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
         """
         self._hipress.set_plan(plan_to_set(plan))
 
-    def step(  # type: ignore[override]
-        self, closure: Callable[[], Any] | None = None, *args: object, **kwargs: object
-    ) -> float | torch.Tensor | None:
+    def _hipress_step(
+        self, own_step: Callable[..., Any], closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """Runs the optimizer's own step on synchronised gradients. If synchronisation fails, it raises the error and
         changes no parameter.
         """
-        evaluation = None
-        if closure is not None:
-            # The closure's backward passes synchronise; a rank whose backward touched no parameter does so afterwards.
-            evaluation = _Evaluation(closure, None if self._hipress_skip else self._hipress)
+        self._opt_called = True  # schedulers warn if they step before the optimizer
+        if closure is None and self._hipress_synchronized and not (self._hipress_skip or self._hipress_warned):
+            self._hipress_warn_of_synchronizing_twice()
+        evaluation = self._hipress_prepared(closure)
+        if evaluation is not None:
             args = (evaluation, *args)
-        elif not self._hipress_skip:
-            self._warn_of_synchronizing_twice()
-            self._hipress.synchronize()
-        self._hipress_synchronized = False
         try:
-            result: float | torch.Tensor | None = super().step(*args, **kwargs)  # type: ignore[call-overload]
+            result = own_step(*args, **kwargs)
         except BaseException as error:
             # Optimizers change parameters only after the closure has returned once.
             if evaluation is None or evaluation.returned:
                 self._hipress.update_raised(error)
             raise
-        self._hipress.stepped()
-        self._hipress_steps += 1
-        interval = runtime.current().options.check_replicas
-        if interval and self._hipress_steps % interval == 0:
-            check_replicas(self._hipress.named_parameters(), self._hipress_steps)
+        self._hipress_stepped()
         return result
 
-    def _warn_of_synchronizing_twice(self) -> None:
-        if self._hipress_synchronized and not self._hipress_warned:
-            self._hipress_warned = True
-            warnings.warn(
-                "step() was called after synchronize() without skip_synchronize(): in Horovod it combines gradients "
-                "a second time; write `with optimizer.skip_synchronize(): optimizer.step()`",
-                stacklevel=3,
-            )
+    @_disable_dynamo  # torch.compile(optimizer.step) compiles the optimizer's own step only
+    def _hipress_prepared(self, closure: Callable[[], Any] | None) -> _Evaluation | None:
+        """Synchronises the gradients; with a closure it returns one that does so."""
+        evaluation = None
+        if closure is not None:
+            # The closure's backward passes synchronise; a rank whose backward touched no parameter does so afterwards.
+            evaluation = _Evaluation(closure, None if self._hipress_skip else self._hipress)
+        elif not self._hipress_skip:
+            self._hipress.synchronize()
+        self._hipress_synchronized = False
+        return evaluation
+
+    @_disable_dynamo
+    def _hipress_stepped(self) -> None:
+        self._hipress.stepped()
+        interval, steps = runtime.current().options.check_replicas, self._hipress.steps_taken()
+        if interval and steps % interval == 0:
+            check_replicas(self._hipress.named_parameters(), steps)
+
+    def _hipress_warn_of_synchronizing_twice(self) -> None:
+        self._hipress_warned = True
+        warnings.warn(
+            "step() was called after synchronize() without skip_synchronize(): in Horovod it combines gradients "
+            "a second time; write `with optimizer.skip_synchronize(): optimizer.step()`",
+            stacklevel=4,
+        )
 
 
 class _Evaluation:
@@ -198,25 +221,31 @@ def made_distributed(
     optimizer: torch.optim.Optimizer, synchronization: BackwardSynchronization
 ) -> DistributedTorchOptimizer:
     """Replaces the optimizer's class by a derived one. The object, its state and its schedulers stay the same."""
-    own = optimizer.__class__
-    patched = optimizer.__dict__.get("step")
-    optimizer.__class__ = type(f"Distributed{own.__name__}", (DistributedTorchOptimizer, own), {})
-    optimizer.__dict__["_hipress"] = synchronization
-    optimizer.__dict__["_hipress_skip"] = False
-    optimizer.__dict__["_hipress_steps"] = 0
+    attributes = vars(optimizer)
+    derived = _derived_class(optimizer.__class__, attributes.pop("step", None))
+    object.__setattr__(optimizer, "__class__", derived)
+    attributes["_hipress"] = synchronization
+    attributes["_hipress_skip"] = False
     weakref.finalize(optimizer, synchronization.detach)
-    if patched is not None:
-        # An earlier learning-rate scheduler has put its own step() into the object; that one calls the plain step().
-        del optimizer.__dict__["step"]
-        reference = weakref.ref(optimizer)
-
-        def step(*args: Any, **kwargs: Any) -> Any:
-            target = reference()
-            assert target is not None
-            target._opt_called = True  # type: ignore[attr-defined]
-            return type(target).step(target, *args, **kwargs)
-
-        step._wrapped_by_lr_sched = getattr(patched, "_wrapped_by_lr_sched", True)  # type: ignore[attr-defined]
-        optimizer.__dict__["step"] = step
     assert isinstance(optimizer, DistributedTorchOptimizer)
     return optimizer
+
+
+def _derived_class(own: type[torch.optim.Optimizer], patched: Callable[..., Any] | None) -> type[Any]:
+    """A class of the same name, as Horovod's: profilers, checkpoints and packages of users look at the name.
+
+    `patched`: a step() that the program or a learning-rate scheduler has put into the object; it stays the own step.
+    """
+
+    @functools.wraps(own.step)  # GradScaler looks at the signature
+    def step(self: DistributedTorchOptimizer, *args: Any, **kwargs: Any) -> Any:
+        return self._hipress_step(patched or functools.partial(own.step, self), *args, **kwargs)
+
+    # torch would wrap a step without the mark `hooked` again, at each load_state_dict(): the own step calls the hooks.
+    step.hooked = True  # type: ignore[attr-defined]
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # schedulers need not replace it
+
+    def fill(attributes: dict[str, Any]) -> None:
+        attributes.update(step=step, __module__=own.__module__, __qualname__=own.__qualname__, __doc__=own.__doc__)
+
+    return types.new_class(own.__name__, (DistributedTorchOptimizer, own), exec_body=fill)

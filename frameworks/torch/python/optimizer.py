@@ -116,8 +116,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         optimizer=optimizer,
     )
     warming_up = _warming_up(given, combining)
-    before = before_planning(given["plan"], combining) if warming_up is None else warming_up.before(combining)
-    synchronizer = GradientSynchronizer(named, before)
+    synchronizer = GradientSynchronizer(named, before_planning(given["plan"], combining), warming_up)
     synchronization = BackwardSynchronization(
         synchronizer,
         named,
@@ -126,7 +125,6 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         compressor=compressor_of(given["compression"]),
         takes_sparse_only=isinstance(optimizer, torch.optim.SparseAdam),
     )
-    synchronization.warming_up = warming_up
     synchronization.planning = automatic_planning(
         given["plan"], synchronizer, combining, synchronization.groups_are_safe
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -11,6 +12,9 @@ from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescripti
 from hipress.errors import Mismatch
 from hipress.torch import operators
 from hipress.torch.reals import as_reals
+
+if TYPE_CHECKING:
+    from hipress.adapter.warming_up import WarmingUp
 
 
 def _described(name: str, tensor: torch.Tensor) -> TensorDescription:
@@ -31,8 +35,9 @@ class GradientSynchronizer(TensorList):
         self,
         named_tensors: Iterable[tuple[str, torch.Tensor]],
         options: SynchronizationOptions | None = None,
+        warming_up: WarmingUp | None = None,
     ) -> None:
-        super().__init__([_described(name, tensor) for name, tensor in named_tensors], options)
+        super().__init__([_described(name, tensor) for name, tensor in named_tensors], options, warming_up)
 
     def extend_by(self, named_tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See TensorList.extend()."""

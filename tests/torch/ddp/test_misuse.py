@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
 from hipress.torch import ddp
+from hipress.torch.ddp.engine_carrier import EngineCarrier
 from hipress.torch.ddp.group_carrier import GroupCarrier
 from hipress.torch.process_groups import GroupAverage, GroupOptions
 from hipress.torch.process_groups.dtypes import TensorShape
@@ -82,6 +83,19 @@ def test_a_model_on_two_devices_is_refused_with_a_parameter_of_each() -> None:
     here = torch.nn.Parameter(torch.zeros(2000))
     with pytest.raises(hp.Unsupported, match=r"'near' is on cpu and 'far' on cuda:1; .* takes a model on one device"):
         GroupCarrier({"near": here, "far": _Elsewhere()}, None, GroupOptions("onebit"))  # type: ignore
+
+
+@training.in_process_group
+def _engine_with_a_gpu(_rank: int) -> None:
+    hp.init()
+    here = torch.nn.Parameter(torch.zeros(2000))
+    group: Any = dist.group.WORLD
+    with pytest.raises(hp.Unsupported, match=r"takes models on the CPU, and 'far' is on cuda:1: leave out carrier="):
+        EngineCarrier({"near": here, "far": _Elsewhere()}, group, GroupOptions("onebit"))  # type: ignore
+
+
+def test_the_engine_refuses_a_model_on_a_gpu(tmp_path: Path) -> None:
+    run(_engine_with_a_gpu, 1, str(tmp_path))
 
 
 @training.in_process_group

@@ -49,6 +49,12 @@ class EngineCarrier:
                 f"{dist.get_world_size(group)}, HiPress as rank {place.rank} of {place.size}: carrier 'hipress' needs "
                 "the same ranks; start both from the same launcher"
             )
+        elsewhere = next((name for name, each in parameters.items() if each.device.type != "cpu"), None)
+        if elsewhere is not None:
+            raise Unsupported(
+                f"carrier 'hipress' takes models on the CPU, and '{elsewhere}' is on {parameters[elsewhere].device}: "
+                "leave out carrier=, or take DistributedOptimizer without DistributedDataParallel"
+            )
         if options.seed or options.ranks_per_host:
             raise Unsupported(
                 "carrier 'hipress' takes its seed from hipress.torch.init(), and knows the hosts without ranks_per_host"
@@ -68,10 +74,8 @@ class EngineCarrier:
             plan=plan_of(plan, options.codec, options.topology),
         )
         # Vectors that travel raw after the warm-up travel raw from the first step.
-        self._warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel, vectors)
-        self._step = 0
-        first = travel if self._warming_up is None else self._warming_up.before(travel)
-        self._synchronizer = GradientSynchronizer(parameters.items(), first)
+        warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel, vectors)
+        self._synchronizer = GradientSynchronizer(parameters.items(), travel, warming_up)
         self._exact = ExactAverage(group)
         self._error: HipressError | None = None
         reference = weakref.ref(self)
@@ -91,20 +95,14 @@ class EngineCarrier:
         """See CarrierOf."""
         if self._error is not None:
             raise self._error
-        self._begin(step)
+        # The warm-up changes codecs at a step's first bucket, when no operation of an earlier step is in flight.
+        self._synchronizer.steps = step
+        self._synchronizer.follow_warm_up()
+        self._synchronizer.steps += bucket.is_last()
         result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         operations = [self._synchronizer.submit(self._indices[name], tensor) for name, tensor in named]
         self._waiting.put(_Batch(operations, bucket.buffer(), result))
         return result
-
-    def _begin(self, step: int) -> None:
-        """Lets the warm-up change codecs at a step's first bucket, when no operation of an earlier step is in
-        flight."""
-        if step != self._step and self._warming_up is not None:
-            codecs = self._warming_up.starting_at(step)
-            if codecs is not None:
-                self._synchronizer.set_codec(*codecs)
-        self._step = step
 
     def _wait(self, batch: _Batch) -> None:
         try:

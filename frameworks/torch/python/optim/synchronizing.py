@@ -205,10 +205,15 @@ def _named(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
     for name, each in pairs:
         if hasattr(each, "to_local"):
             raise Unsupported(f"parameter '{name}' is sharded (FSDP2): {type(optimizer).__name__} takes whole ones")
-        if each.dtype != torch.float32 or each.device.type != "cpu":
+        if each.device.type != "cpu":
             raise Unsupported(
-                f"parameter '{name}' is of type {each.dtype} on {each.device}: {type(optimizer).__name__} takes "
-                "float32 on the CPU; keep the parameters float32 and compute under torch.autocast"
+                f"parameter '{name}' is on {each.device}, and {type(optimizer).__name__} computes on the CPU: keep the "
+                'model there, or wrap torch\'s own optimizer in DistributedOptimizer with codec="int8" or "int4"'
+            )
+        if each.dtype != torch.float32:
+            raise Unsupported(
+                f"parameter '{name}' is of type {each.dtype}: {type(optimizer).__name__} takes float32; keep the "
+                "parameters float32 and compute under torch.autocast"
             )
         if each.numel() == 0:
             raise InvalidArgument(f"parameter '{name}' has no elements: leave it out")
