@@ -90,7 +90,7 @@ def _on_host(name: str, tensor: torch.Tensor) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise InvalidArgument(f"'{name}' is a {type(tensor).__name__}: a stream has tensors only")
     if tensor.layout != torch.strided or tensor.is_quantized:
-        raise Unsupported(f"the weight '{name}' is sparse or quantised: give it as dense tensors")
+        raise Unsupported(f"the weight '{name}' ({tensor.dtype}) is sparse or quantised: give it as dense tensors")
     return resolved(tensor.detach()).cpu().contiguous()
 
 

@@ -21,7 +21,9 @@ from hipress.torch.ddp.joining import Joining
 from hipress.torch.ddp.models import replicated
 from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
 from hipress.torch.ddp.plain import Plain
+from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.reals import as_reals
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -107,7 +109,7 @@ class HookState:
             return carrier.average_exactly(bucket.buffer())
         named = [
             (self._names[id(parameter)], gradient)
-            for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
+            for parameter, gradient in zip(bucket.parameters(), _gradients(bucket), strict=True)
         ]
         return carrier.average(bucket, named, step)
 
@@ -195,3 +197,12 @@ def _checked(state: Any) -> Mapping[str, Any]:
         f"the state is {what}: give what state_dict() of a state of hipress.torch.ddp returned; load_states_of() takes "
         "the list of all ranks' states"
     )
+
+
+def _gradients(bucket: GradBucket) -> Sequence[torch.Tensor]:
+    """The bucket's gradients; of complex parameters their flat real numbers."""
+    parameters = bucket.parameters()
+    if not any(parameter.is_complex() for parameter in parameters):
+        return bucket.gradients()
+    # torch's own views are wrong here: it counts complex elements in a buffer of real numbers.
+    return as_reals(bucket.buffer()).split([shape_of(parameter).count for parameter in parameters])
