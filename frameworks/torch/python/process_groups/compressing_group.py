@@ -217,7 +217,7 @@ class CompressingGroup(dist.ProcessGroup):
             }
         )
         self._running().load_state_dict(state["states"])
-        self._steps.clear()  # of gradients that the saved job did not have yet
+        self._steps.update(dict.fromkeys(self._steps, 0))  # also of gradients that the saved job did not have yet
         self._steps.update({name: int(step) for name, step in state["steps"].items()})
 
 
