@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -87,6 +88,59 @@ def test_lightning_ignores_hooks_on_cpus_as_its_page_says(python: Path, tmp_path
     run([str(python), "-c", _IGNORED], python, tmp_path, {})
 
 
+_SECOND_FIT = """
+import lightning, torch
+from lightning.pytorch.callbacks import LearningRateFinder
+from torch.utils.data import DataLoader, TensorDataset
+from train import Classifier, Compression
+
+class Tuned(Classifier):
+    lr = 0.5
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=self.lr)
+
+inputs = torch.randn(256, 64)
+loader = DataLoader(TensorDataset(inputs, inputs[:, :10].argmax(1)), batch_size=32)
+compression = Compression(codec="onebit")
+trainer = lightning.Trainer(
+    accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, logger=False, enable_checkpointing=False,
+    enable_progress_bar=False, enable_model_summary=False,
+    callbacks=[LearningRateFinder(num_training_steps=5), compression],
+)
+model = Tuned()
+trainer.fit(model, loader)
+assert compression.state.steps > 0
+steps, kept = compression.state.steps, str(compression.state.states_of_all())
+seen = []
+compression.on_train_start = lambda *_: seen.append((compression.state.steps, str(compression.state.states_of_all())))
+trainer.callbacks.pop(0)
+trainer.fit_loop.max_epochs = 2
+trainer.fit(model, loader)
+assert seen == [(steps, kept)], (seen[0][0], steps)
+assert compression.state.steps > steps
+print("went on")
+"""
+
+
+def test_lightning_finds_a_rate_first_and_a_second_fit_keeps_the_residuals(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(pages.blocks("docs/guide/lightning.md", "python")[0])
+    (tmp_path / "twice.py").write_text(_SECOND_FIT)
+    assert run(["torchrun", "--nproc-per-node", "2", "twice.py"], python, tmp_path, {}).count("went on") == 2
+
+
+@pytest.mark.parametrize("page", ["lightning", "accelerate", "hugging-face-trainer"])
+def test_recipes_run_with_one_process(python: Path, tmp_path: Path, page: str) -> None:
+    script = pages.blocks(f"docs/guide/{page}.md", "python")[0].replace("devices=2", "devices=1")
+    (tmp_path / "train.py").write_text(script)
+    printed = run(["python", "train.py"], python, tmp_path, {})
+    assert page == "lightning" or "has no gradients to compress" in printed  # Lightning wraps the model all the same
+    found = _LINE.findall(printed)
+    assert [each[0] for each in found] == ["0"], printed
+    assert float(found[0][2]) < float(found[0][1])
+    assert found[0][3] == "0"
+
+
 def test_accelerate(python: Path, tmp_path: Path) -> None:
     train("docs/guide/accelerate.md", python, tmp_path)
 
@@ -95,6 +149,11 @@ def test_trainer_with_a_checkpoint(python: Path, tmp_path: Path) -> None:
     page = "docs/guide/hugging-face-trainer.md"
     whole = train(page, python, tmp_path)
     assert train(page, python, tmp_path, "output/checkpoint-20", launcher=_HIPRESS_RUN) == whole
+    shutil.rmtree(tmp_path / "output" / "checkpoint-30", ignore_errors=True)
+    script = tmp_path / "train.py"
+    script.write_text(script.read_text().replace("sys.argv[1] if len(sys.argv) > 1 else None", "True"))
+    printed = run(["torchrun", "--nproc-per-node", "2", "train.py"], python, tmp_path, {})
+    assert {each[-1] for each in _LINE.findall(printed)} == {whole}
 
 
 def test_ray_train(python: Path, tmp_path: Path) -> None:

@@ -21,9 +21,11 @@ from hipress.torch.ddp.joining import Joining
 from hipress.torch.ddp.models import replicated
 from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
 from hipress.torch.ddp.plain import Plain
+from hipress.torch.process_groups.agreement import agreeing
 from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.reals import as_reals
+from hipress.torch.replicas import ReplicaCheck
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -80,6 +82,7 @@ class HookState:
         self._names = {id(each): name for name, each in found.parameters.items()}
         self._steps = 0
         self._closed: Plain | None = None
+        self._sent_bytes = 0
         self._joining = Joining(found.ddp)
         self._kept: dict[str, Any] | None = None
         self._group = None if found.ddp is None else found.ddp.process_group
@@ -97,6 +100,7 @@ class HookState:
             )
         else:
             self._carrier = GroupCarrier(found.parameters, self._group, how, host_group)
+        self._check = None if self._group is None else _check(self._group, found.parameters)
 
     def average(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Starts averaging one bucket; the communication hook calls it."""
@@ -104,6 +108,8 @@ class HookState:
         step = self._steps
         if bucket.is_last():
             self._steps += 1
+        if bucket.index() == 0 and self._check is not None and not self._joining.is_on:
+            self._check.after(step)
         self._joining.scale(bucket)
         if bucket.buffer().layout != torch.strided:
             return carrier.average_exactly(bucket.buffer())
@@ -154,7 +160,7 @@ class HookState:
     def sent_bytes(self) -> int:
         """Number of bytes that this rank has sent. Carrier "group": the messages of compressed gradients only, not the
         gradients that travel exactly. Carrier "hipress": all bytes that the engine has sent since `init()`."""
-        return self._running().sent_bytes
+        return self._running().sent_bytes if self._closed is None else self._sent_bytes
 
     def close(self) -> None:
         """Ends the hook's threads, and frees its groups and states. All ranks call it, between two steps.
@@ -164,6 +170,7 @@ class HookState:
         """
         carrier, self._carrier = self._carrier, None
         if carrier is not None:
+            self._sent_bytes = carrier.sent_bytes
             carrier.close()
             self._closed = Plain(self._group)
 
@@ -184,6 +191,11 @@ class HookState:
         self._kept = state["_kept"]
         self._carrier = self._closed = None
         self._steps = int(state["_kept"]["steps"])
+
+
+def _check(group: dist.ProcessGroup, parameters: Mapping[str, torch.nn.Parameter]) -> ReplicaCheck:
+    device = next((each.device for each in parameters.values()), torch.device("cpu"))
+    return ReplicaCheck(agreeing(group, device), lambda: parameters.items())
 
 
 def _checked(state: Any) -> Mapping[str, Any]:

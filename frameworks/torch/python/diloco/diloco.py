@@ -29,6 +29,7 @@ from hipress.torch.diloco.shards import described_shards, own_values, reshard
 from hipress.torch.diloco.skipped_steps import SkippedSteps
 from hipress.torch.diloco.sparseloco import SparseAveraging, SparseLoCo
 from hipress.torch.diloco.state import Exchange
+from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.synchronizer import GradientSynchronizer
 
 #: In the error of a rank that has left without an exception.
@@ -111,6 +112,10 @@ class DiLoCo(NotCopied):
         self._roll_call = RollCall(self._ranks)
         self._ranks.broadcast(model.state_dict())
         self._outer = OuterParameters(self._inner, outer_optimizer)
+        ranks = self._ranks
+        self._check = ReplicaCheck(
+            lambda found: ranks.agree(lambda: found), self._outer.values.items, counted="exchange"
+        )
         self._step = 0
         self._applied = 0
         self._exchange: Exchange | None = None
@@ -213,6 +218,7 @@ class DiLoCo(NotCopied):
         self._exchange = None
         self._applied += 1
         self._outer.step(averages)
+        self._check.after(self._applied)
         reshard(self._model)
         for name in averages:
             inner = own_values(self._inner[name])

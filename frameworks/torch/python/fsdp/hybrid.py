@@ -13,7 +13,7 @@ import torch
 from hipress.errors import InvalidArgument
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.compressing_group import CompressingGroup
-from hipress.torch.process_groups.gradients import gradients
+from hipress.torch.process_groups.gradients import naming
 
 
 def compress_hybrid(model: torch.nn.Module) -> HybridState:
@@ -59,7 +59,7 @@ def _group_of(unit: Unit) -> CompressingGroup:
 
 
 def _naming(unit: Unit) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    return functools.partial(gradients, unit.shapes)
+    return functools.partial(naming, unit.shapes, unit.replica_check(_group_of(unit)).after)
 
 
 class HybridState:

@@ -20,6 +20,7 @@ from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.reals import as_reals
+from hipress.torch.replicas import ReplicaCheck
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -71,16 +72,17 @@ def compress_replicas(
     average = GroupAverage(shapes, replicate_group, how, side=side)
     for unit in units:
         if unit.shapes:
-            unit.module.set_all_reduce_hook(_hook(unit, average))
+            unit.module.set_all_reduce_hook(_hook(unit, average, unit.replica_check(replicate_group)))
     return ReplicaState(average, replicate_group, units)
 
 
-def _hook(unit: Unit, average: GroupAverage) -> Callable[[torch.Tensor], None]:
+def _hook(unit: Unit, average: GroupAverage, check: ReplicaCheck) -> Callable[[torch.Tensor], None]:
     """The function for FSDPModule.set_all_reduce_hook()."""
 
     def averaged(shards: torch.Tensor) -> None:
         reals = as_reals(shards)
         unit.check_elements(reals)
+        check.after(unit.steps)
         pieces = reals.split([shape.count for shape in unit.shapes.values()])
         started = average.start(list(zip(unit.shapes, pieces, strict=True)), unit.steps)
         unit.steps += 1

@@ -12,7 +12,9 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
+from hipress.torch.process_groups.agreement import agreeing
 from hipress.torch.process_groups.dtypes import TensorShape
+from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.wrapped import unwrapped, without_wrappers
 
 
@@ -31,6 +33,7 @@ class Unit:
         self.replicate_group: dist.ProcessGroup | None = None
         #: Of the gradients' shards.
         self.device = torch.device("cpu")
+        self._names: list[str] = []
         self._groups = _parameter_groups(module._get_fsdp_state())
         if len(self._groups) > 1:
             raise Unsupported(f"{self.name} has several groups of parameters, for which FSDP2 takes no hook")
@@ -38,9 +41,9 @@ class Unit:
             self.device = group.device
             self.replicate_group = getattr(group.mesh_info, "replicate_process_group", None)
             self.shard_group = getattr(group.mesh_info, "shard_process_group", None)
-            for each in group.fsdp_params:
+            self._names = [_name_of(each, names) for each in group.fsdp_params]
+            for parameter, each in zip(self._names, group.fsdp_params, strict=True):
                 if each.sharded_param.requires_grad:
-                    parameter = _name_of(each, names)
                     count = each.padded_sharded_param_size.numel()
                     dtype = _travelling_type(group.mp_policy, each.sharded_param)
                     parts = 2 if dtype.is_complex else 1
@@ -64,6 +67,14 @@ class Unit:
         before = group._reduce_scatter_comm
         self.module.set_custom_reduce_scatter(scatter)
         return before
+
+    def replica_check(self, group: dist.ProcessGroup) -> ReplicaCheck:
+        """Compares this rank's shards with those of the other ranks of a group that has the same ones."""
+        return ReplicaCheck(agreeing(group, self.device), self._shards)
+
+    def _shards(self) -> list[tuple[str, torch.Tensor]]:
+        shards = [each.sharded_param for group in self._groups for each in group.fsdp_params]
+        return [(name, each.to_local()) for name, each in zip(self._names, shards, strict=True)]
 
     @property
     def elements(self) -> int:

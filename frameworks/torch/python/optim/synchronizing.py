@@ -16,6 +16,7 @@ from hipress.log import logger
 from hipress.torch.optim.carrier import Carrier, carrier_of
 from hipress.torch.optim.engine_carrier import EngineCarrier
 from hipress.torch.optim.travel import Travel
+from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.synchronizer import GradientSynchronizer
 
 Values = dict[str, torch.Tensor]
@@ -37,6 +38,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         shapes = {name: each.shape for name, each in self._parameters.items()}
         self._carrier = carrier_of(kind, shapes, travel, group)
         self._carrier.agree({"the optimizer": type(self).__name__, **self._agreed()})
+        self._check = ReplicaCheck(self._carrier.agree, self._parameters.items)
 
     def _agreed(self) -> dict[str, str]:
         """Values that must be the same on all ranks: learning rates and other options of the groups."""
@@ -86,7 +88,13 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
                 raise Unsupported(f"the gradient of '{name}' is sparse: {type(self).__name__} takes dense ones")
         with torch.no_grad():
             self._step(self.steps + 1)
+        if self._has_equal_replicas():
+            self._check.after(self.steps)
         return value
+
+    def _has_equal_replicas(self) -> bool:
+        """Whether all ranks have the same parameters now."""
+        return True
 
     def _step(self, step: int) -> None:
         """Step number `step`, counted from 1, without autograd."""

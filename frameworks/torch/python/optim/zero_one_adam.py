@@ -109,6 +109,9 @@ class ZeroOneAdam(SynchronizingOptimizer):
         """Whether all ranks have the same parameters."""
         return self._synchronizes(self.steps)
 
+    def _has_equal_replicas(self) -> bool:
+        return self.synchronized
+
     def _synchronizes(self, step: int) -> bool:
         numbers = self._numbers
         after = step - self._freeze_step

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -30,6 +31,11 @@ def check_alike(group: Group, text: str, device: torch.device = CPU) -> None:
             f"others': all ranks must make the same call, with a group of the same ranks, within the group's timeout: "
             f"{error}"
         ) from error
+
+
+def agreeing(group: Group, device: torch.device = CPU) -> Callable[[Mapping[str, str]], None]:
+    """A function that raises Mismatch, on all ranks of the group, with the first value that a rank has differently."""
+    return lambda values: check_alike(group, "\n".join(f"{key}: {value}" for key, value in values.items()), device)
 
 
 def _check_alike(group: Group, text: str, device: torch.device) -> None:

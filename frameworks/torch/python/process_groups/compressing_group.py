@@ -127,6 +127,8 @@ class CompressingGroup(dist.ProcessGroup):
         names = tuple(shapes)
         self.declare(shapes)
         step = max(self._steps[name] for name in names)
+        if context.before is not None:
+            context.before(step)
         self._steps.update(dict.fromkeys(names, step + 1))
         if self._running().are_exact(names, step):
             return self._pass_on(given, chosen)

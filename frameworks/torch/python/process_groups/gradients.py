@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 
 import torch
@@ -17,7 +17,11 @@ from hipress.torch.process_groups.dtypes import TensorShape
 class Named:
     """What the all-reduces within one context are."""
 
-    def __init__(self, of: str | Mapping[str, TensorShape | Sequence[int]]) -> None:
+    def __init__(
+        self, of: str | Mapping[str, TensorShape | Sequence[int]], before: Callable[[int], None] | None = None
+    ) -> None:
+        """`before`: called before their averages, with the number of earlier steps."""
+        self.before = before
         self._name = of if isinstance(of, str) else None
         self._parts = {} if isinstance(of, str) else dict(of)
         self._calls: dict[int, int] = {}
@@ -50,8 +54,9 @@ class Named:
 _current: ContextVar[Named | None] = ContextVar("hipress_gradients", default=None)
 
 
-@contextlib.contextmanager
-def gradients(of: str | Mapping[str, TensorShape | Sequence[int]]) -> Iterator[None]:
+def gradients(
+    of: str | Mapping[str, TensorShape | Sequence[int]],
+) -> contextlib._GeneratorContextManager[None]:
     """Within it, all-reduces that this thread starts on groups of the backend "hipress" are gradients: the group
     compresses them. It averages all other tensors exactly.
 
@@ -65,11 +70,19 @@ def gradients(of: str | Mapping[str, TensorShape | Sequence[int]]) -> Iterator[N
             their order, for example `{"weight": weight.shape, "bias": bias.shape}`: vectors among them are exact, as
             with `hipress.torch.ddp.compress()`, and a residual follows its gradient into another flat tensor.
     """
-    before = _current.set(Named(of))
+    return naming(of)
+
+
+@contextlib.contextmanager
+def naming(
+    of: str | Mapping[str, TensorShape | Sequence[int]], before: Callable[[int], None] | None = None
+) -> Iterator[None]:
+    """As gradients(); `before`: as of Named."""
+    token = _current.set(Named(of, before))
     try:
         yield
     finally:
-        _current.reset(before)
+        _current.reset(token)
 
 
 def named() -> Named | None:
