@@ -201,3 +201,28 @@ def _misused(rank: int) -> None:
 
 def test_misuse_is_named(tmp_path: Path) -> None:
     run(_misused, 2, str(tmp_path))
+
+
+@training.in_process_group
+def _restarted(rank: int) -> tuple[Any, Any, Any]:
+    """The parameters of a training, of one that goes on from its third step with the state, and without it."""
+    mesh = init_device_mesh("cpu", (2,))
+    nets = [_sharded(mesh) for _ in range(3)]
+    states = [fsdp.compress_reduce_scatter(net, "terngrad") for net in nets]
+    _train(nets[0], rank)
+    for net in nets[1:]:
+        with torch.no_grad():
+            for new, old in zip(net.parameters(), nets[0].parameters(), strict=True):
+                new.copy_(old)
+    states[1].load_state_dict(states[0].state_dict())
+    with pytest.raises(hp.InvalidArgument, match="a model with 0 sharded modules; this one has 3"):
+        states[2].load_state_dict({})
+    for net in nets:
+        _train(net, rank)
+    return tuple(_whole(net) for net in nets)  # type: ignore[return-value]
+
+
+def test_random_rounding_goes_on_after_a_restart(tmp_path: Path) -> None:
+    for straight, restored, begun in run(_restarted, 2, str(tmp_path)):
+        np.testing.assert_array_equal(restored, straight)
+        assert not np.array_equal(begun, straight)

@@ -21,8 +21,10 @@ from torch.nn.parallel import DistributedDataParallel
 import hipress.torch as hp
 from hipress.torch import ddp, fsdp
 from hipress.torch.diloco import DiLoCo
-from hipress.torch.process_groups import BackendOptions, gradients
+from hipress.torch.process_groups import BackendOptions, GroupAverage, GroupOptions, gradients, group_calls
+from hipress.torch.process_groups.dtypes import TensorShape
 from tests.torch.ddp import training
+from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
@@ -183,10 +185,42 @@ def _closed_fsdp(rank: int) -> None:
         _step(model, rank, 1)
         _step(plain, rank, 1)
         assert _gradients(model) == _gradients(plain)
-        if hasattr(state, "state_dict"):
+        if isinstance(state, fsdp.ReduceScatterState):
+            assert state.state_dict() == {"steps": [1]}
+        else:
             with pytest.raises(hp.NotInitialized, match="before close"):
                 state.state_dict()
 
 
 def test_after_close_fsdp2_averages_exactly(tmp_path: Path) -> None:
     run(_closed_fsdp, 2, str(tmp_path))
+
+
+@training.in_process_group
+def _closed_on_a_gpu(rank: int, kept: bool) -> None:
+    """Uses averages one after the other. `kept`: torch keeps their groups, as those of NCCL."""
+    before = group_calls._made_here
+    group_calls._made_here = set() if kept else before
+    try:
+        groups = []
+        for number in range(4):
+            shapes, options = {"a": TensorShape(5000, torch.float32, 2)}, GroupOptions("onebit")
+            average = GroupAverage(shapes, dist.group.WORLD, options, side=FakeGpuSide())
+            for step in range(2):
+                tensor = torch.full((5000,), rank + number + 1.0)
+                average.start([("a", tensor)], step).wait()
+                average._side.synchronize()
+                assert torch.equal(tensor, torch.full((5000,), number + 1.5))
+            average.close()
+            average.close()
+            with pytest.raises(hp.NotInitialized, match="was closed"):
+                average.start([("a", tensor)], 2)
+            groups.append(len(dist.distributed_c10d._world.pg_names))
+    finally:
+        group_calls._made_here = before
+    assert groups == [3 if kept else 1] * 4
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_averages_on_a_gpu_are_closed_and_their_groups_used_again(tmp_path: Path, kept: bool) -> None:
+    run(_closed_on_a_gpu, 2, str(tmp_path), kept)

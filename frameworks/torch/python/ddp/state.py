@@ -217,4 +217,5 @@ def _gradients(bucket: GradBucket) -> Sequence[torch.Tensor]:
     if not any(parameter.is_complex() for parameter in parameters):
         return bucket.gradients()
     # torch's own views are wrong here: it counts complex elements in a buffer of real numbers.
-    return as_reals(bucket.buffer()).split([shape_of(parameter).count for parameter in parameters])
+    parts: tuple[torch.Tensor, ...] = as_reals(bucket.buffer()).split([shape_of(each).count for each in parameters])
+    return parts

@@ -86,7 +86,7 @@ def compress_reduce_scatter(
 
 
 class ReduceScatterState:
-    """The byte counter of one model's reduce-scatters."""
+    """The byte counter and the steps of one model's reduce-scatters."""
 
     def __init__(self) -> None:
         #: Bytes of encoded shards that this rank has sent to other ranks; exact sums are not counted.
@@ -94,11 +94,26 @@ class ReduceScatterState:
         #: The units, and what made their reduce-scatters before.
         self.replaced: list[tuple[Unit, Any]] = []
 
+    def state_dict(self) -> dict[str, Any]:
+        """The number of steps of each unit, from which random rounding goes on."""
+        return {"steps": [unit.steps for unit, _ in self.replaced]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from state_dict(). Raises InvalidArgument if the state is of another model."""
+        steps = state.get("steps", ())
+        if len(steps) != len(self.replaced):
+            raise InvalidArgument(
+                f"the state is of a model with {len(steps)} sharded modules; this one has {len(self.replaced)}"
+            )
+        for (unit, _), done in zip(self.replaced, steps, strict=True):
+            unit.steps = int(done)
+
     def close(self) -> None:
         """Frees what the reduce-scatters have. All ranks call it, between two steps; then FSDP2 sums exactly."""
         for unit, before in self.replaced:
-            unit.scatter_by(before)
-        self.replaced.clear()
+            if before is not None:
+                unit.scatter_by(before)
+        self.replaced = [(unit, None) for unit, _ in self.replaced]
 
 
 class _CompressedReduceScatter(ReduceScatter):

@@ -31,7 +31,7 @@ from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.dtypes import TensorShape, flat_reals
 from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.exchange import Exchange
-from hipress.torch.process_groups.group_calls import Group, NewGroup, known_to_torch
+from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back, known_to_torch
 from hipress.torch.process_groups.hierarchical.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.hierarchical.sharing import HostSharing
 from hipress.torch.process_groups.host_side import HostSide, Side
@@ -102,7 +102,9 @@ class GroupAverage:
             self._group, self.options.described(host_group is not None) + "\n" + _described(tensors), self._side.device
         )
         hosts = self._hosts(host_group)
-        make = known_to_torch(self._group, self._side.device) if new_group is None else new_group
+        #: Of known_to_torch(), with their ranks.
+        self._groups: list[tuple[Sequence[int], Group]] = []
+        make = _noted(known_to_torch(self._group, self._side.device), self._groups) if new_group is None else new_group
         peers = range(self.world) if hosts is None else hosts.peers(self.rank)
         exchange, collect = make(peers), make(peers)
         seed = self.options.seed + (self.rank * 4 << 32)
@@ -143,12 +145,18 @@ class GroupAverage:
         self._first = self._encoding if self._sharing is None else stage("hipress-reduce", self._guarded(reduce))
 
     def close(self) -> None:
-        """Ends the threads, when the averages that have started are done. The groups go with the object."""
+        """Ends the threads, when the averages that have started are done. All ranks call it between the same steps.
+
+        The groups go with the object; groups that torch keeps are for the next average of this group.
+        """
         for stage in (self._first, self._encoding, self._averaging, self._decoding, self._finishing):
             if stage is not None:
                 stage.close()
         self._side.synchronize()
         if self._error is None:
+            for ranks, made in self._groups:
+                give_back(self._group, ranks, made)
+            self._groups.clear()
             self._error = NotInitialized("the compressed average was closed, and averages nothing more")
 
     def declare(self, tensors: Mapping[str, TensorShape]) -> None:
@@ -431,3 +439,13 @@ def _batch(item: Batch | Portion) -> Batch:
 
 def _described(tensors: Mapping[str, TensorShape]) -> str:
     return "\n".join(f"{name}: {shape.count} elements of {shape.dtype}" for name, shape in tensors.items())
+
+
+def _noted(make: NewGroup, made: list[tuple[Sequence[int], Group]]) -> NewGroup:
+    """`make`, which also notes what it makes."""
+
+    def new_group(ranks: Sequence[int]) -> Group:
+        made.append((ranks, make(ranks)))
+        return made[-1][1]
+
+    return new_group

@@ -62,6 +62,8 @@ def gather_all(group: Group, tensor: torch.Tensor) -> list[torch.Tensor]:
     return tensors
 
 
+#: Backends whose groups known_to_torch() makes without telling torch.
+_made_here = {"gloo"}
 #: How many groups new_group() has made of a group. All of its ranks make them in one order.
 _made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
 
@@ -77,13 +79,15 @@ def known_to_torch(group: dist.ProcessGroup, device: torch.device) -> NewGroup:
             known = "CPU tensors, as Gloo has" if device.type == "cpu" else f"tensors of {device}, as NCCL has"
             raise InvalidArgument(f"the process group has no collectives for {known}: {error}") from None
         limit = backend.options._timeout  # new_group() has its own default
-        if backend.name() == "gloo":
+        if backend.name() in _made_here:
             # torch would keep a group that it knows, with its files and threads, until the end of the process. If ranks
             # took it back one after the other, their next groups would get other names.
             _made[group] = _made.get(group, 0) + 1
             store = dist.distributed_c10d._get_process_group_store(group)
             own = PrefixStore(f"hipress/{_made[group]}/{','.join(map(str, ranks))}/", store)
             return dist.ProcessGroupGloo(own, list(ranks).index(group.rank()), len(ranks), limit)
+        if unused := _unused.get(group, {}).get(tuple(ranks)):
+            return unused.pop()
         all_ranks = dist.get_process_group_ranks(group)
         made = dist.new_group(
             [all_ranks[rank] for rank in ranks], timeout=limit, backend=backend.name(), use_local_synchronization=True
@@ -92,3 +96,13 @@ def known_to_torch(group: dist.ProcessGroup, device: torch.device) -> NewGroup:
         return made
 
     return new_group
+
+
+#: Groups that torch keeps until the end, such as NCCL's, and that nothing uses now, by their ranks in a group.
+_unused: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[tuple[int, ...], list[Group]]] = weakref.WeakKeyDictionary()
+
+
+def give_back(group: Group, ranks: Sequence[int], made: Group) -> None:
+    """Nothing uses a group of known_to_torch(group) any more. Its ranks all give it back between the same two calls."""
+    if isinstance(made, dist.ProcessGroup):  # Gloo's go with their last user
+        _unused.setdefault(group, {}).setdefault(tuple(ranks), []).append(made)
