@@ -129,6 +129,38 @@ def test_lightning_finds_a_rate_first_and_a_second_fit_keeps_the_residuals(pytho
     assert run(["torchrun", "--nproc-per-node", "2", "twice.py"], python, tmp_path, {}).count("went on") == 2
 
 
+_WRAPPED = """
+import sys, torch
+import torch._dynamo
+from accelerate import Accelerator
+from hipress.torch import ddp
+from lightning.fabric import Fabric
+
+net = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+if sys.argv[1] == "fabric":
+    trainer = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+    trainer.launch()
+    model = trainer.setup(torch.compile(net, backend="eager"))
+else:
+    trainer = Accelerator(cpu=True, dynamo_backend="eager")
+    model = trainer.prepare(net)
+with torch.compiler.set_stance("force_eager"):
+    state = ddp.compress(model, codec="onebit")
+    trainer.backward(model(torch.randn(8, 64)).sum())
+assert state.steps == 1 and state.sent_bytes > 0
+print("compressed", {key.splitlines()[0] for key in state.state_dict()["states"]})
+"""
+
+
+@pytest.mark.parametrize("trainer", ["fabric", "accelerate"])
+def test_models_that_a_trainer_compiles_and_wraps_are_found(python: Path, tmp_path: Path, trainer: str) -> None:
+    (tmp_path / "wrapped.py").write_text(_WRAPPED)
+    printed = run(["torchrun", "--nproc-per-node", "2", "wrapped.py", trainer], python, tmp_path, {})
+    assert (
+        printed.count("compressed {'0.weight', '2.weight'}") + printed.count("compressed {'2.weight', '0.weight'}") == 2
+    )
+
+
 @pytest.mark.parametrize("page", ["lightning", "accelerate", "hugging-face-trainer"])
 def test_recipes_run_with_one_process(python: Path, tmp_path: Path, page: str) -> None:
     script = pages.blocks(f"docs/guide/{page}.md", "python")[0].replace("devices=2", "devices=1")

@@ -79,12 +79,13 @@ def _two_of_one_size(rank: int) -> tuple[float, float]:
     group = _group("onebit")
     a = torch.randn(5000, generator=torch.Generator().manual_seed(rank))
     total, sent = torch.zeros(5000), torch.zeros(5000)
+    # As torchft's fragments are named, whose method starts the all-reduce.
+    exchange = gradients("b")(lambda tensor: dist.all_reduce(tensor, group=group))
     for _ in range(6):
         first, second = a.clone(), torch.zeros(5000)
         with gradients("a"):
             dist.all_reduce(first, group=group)
-        with gradients("b"):
-            dist.all_reduce(second, group=group)
+        exchange(second)
         sent += first
         total += second.abs()
     return float(total.norm()), float(sent.norm())
@@ -191,6 +192,10 @@ def _regrouped(rank: int) -> None:
                 assert torch.equal(found, wanted[name]), (step, name)
     names = {key.split("\n")[0] for key in group.state_dict()["states"]}
     assert names == {"weight", "head"}  # a vector is exact
+    vectors = _group("onebit", compress_vectors=True)
+    with gradients({"bias": (2000,)}):
+        dist.all_reduce(torch.randn(2000), group=vectors)
+    assert vectors.sent_bytes > 0
 
 
 def test_a_residual_follows_its_gradient_into_another_flat_tensor(tmp_path: Path) -> None:

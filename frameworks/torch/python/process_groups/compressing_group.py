@@ -120,7 +120,7 @@ class CompressingGroup(dist.ProcessGroup):
         given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         chosen = opts if isinstance(opts, AllreduceOptions) else _options(opts, timeout)
         context = named()
-        if not self._can_compress(given, chosen.reduceOp) or context is None:
+        if context is None or not self._can_compress(given, chosen.reduceOp):
             return self._pass_on(given, chosen)
         (tensor,) = given
         shapes = context.shapes(tensor, id(self))
