@@ -109,6 +109,8 @@ void bindCodecStates(py::module_& module) {
   auto engine = py::reinterpret_borrow<py::class_<Engine, std::shared_ptr<Engine>>>(module.attr("Engine"));
   engine.def("kept_states", &keptOf, py::arg("tensor"))
       .def("read_state", &stateOf, py::arg("tensor"), py::arg("state"), py::arg("block") = 1)
+      .def("multiply_states", &Engine::multiplyStates, py::arg("tensors"), py::arg("factor"),
+           py::call_guard<py::gil_scoped_release>())
       .def("restore_states", &restore, py::arg("tensors"), py::arg("restored"),
            py::arg("blocks") = std::vector<StateBlocks>());
 }

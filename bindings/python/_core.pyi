@@ -441,6 +441,11 @@ class Engine:
     def read_state(self, tensor: int, state: str, block: int = 1) -> NDArray[np.float32]:
         """One state of all elements, from the role in which this rank encodes each; zeros for other elements. `block`
         elements share a value."""
+    def multiply_states(self, tensors: Sequence[int], factor: float) -> None:
+        """Multiplies the codec states of these tensors on this rank, because the unit of their gradients has changed.
+
+        It asks no other rank. Raises InvalidArgument if a tensor is in flight.
+        """
     def restore_states(
         self,
         tensors: Sequence[int],

@@ -2,6 +2,7 @@
 #include "core/codec/summed_step.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/codec/summed_encoding.h"
+#include "core/element/finite.h"
 #include "core/element/reduce.h"
 
 namespace hipress {
@@ -45,17 +47,25 @@ void checkLevels(const Codec& codec, std::span<const std::byte> levels) {
                         "; limit the levels that its encode makes");
 }
 
-void multiply(std::span<float> values, double factor, Parallel* parallel) {
+/// Returns whether the products are finite.
+bool multiply(std::span<float> values, double factor, Parallel* parallel) {
+  std::atomic<bool> finite{true};
   constexpr size_t kPiece = size_t{1} << 16;
   const auto piece = [&](size_t number) {
     const std::span<float> some =
         values.subspan(number * kPiece, std::min(kPiece, values.size() - number * kPiece));
     const void* contributions[] = {some.data()};
-    reduceInOrder(DType::kFloat32, contributions, some.size(), factor, some.data());
+    if (factor != 1.0) reduceInOrder(DType::kFloat32, contributions, some.size(), factor, some.data());
+    // The piece is still in the cache.
+    if (!allFinite(some.data(), DType::kFloat32, some.size())) finite.store(false, std::memory_order_relaxed);
   };
   const size_t pieces = (values.size() + kPiece - 1) / kPiece;
-  if (parallel != nullptr) return parallel->run(pieces, piece);
-  for (size_t number = 0; number < pieces; ++number) piece(number);
+  if (parallel != nullptr) {
+    parallel->run(pieces, piece);
+  } else {
+    for (size_t number = 0; number < pieces; ++number) piece(number);
+  }
+  return finite.load(std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -88,8 +98,7 @@ bool finishSum(const Codec& codec, ConstBytes agreed, Bytes message, double fact
   }
   std::ranges::copy(agreed, message.begin());
   codec.decode(message.first(message.size() - 1), result, DecodeMode::kAssign, parallel);
-  if (factor != 1.0) multiply(result, factor, parallel);
-  return true;
+  return multiply(result, factor, parallel);
 }
 
 }  // namespace hipress

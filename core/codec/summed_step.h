@@ -23,7 +23,8 @@ void makeLevels(const Codec& codec, ConstBytes agreed, std::span<const float> in
                 const EncodeStates& states, const EncodeContext& context, Bytes message);
 
 /// The message has the sum of all ranks' levels and failures now: writes the sum of their values times
-/// `factor`, or NaN everywhere. Returns whether all ranks could encode, so that new states are to be kept.
+/// `factor`, or NaN everywhere. Returns, on all ranks alike, whether all ranks could encode and the result is
+/// finite, so that new states are to be kept.
 bool finishSum(const Codec& codec, ConstBytes agreed, Bytes message, double factor, std::span<float> result,
                Parallel* parallel);
 

@@ -147,6 +147,9 @@ class DeviceStream {
                    std::span<float> sum) = 0;
   /// Like narrow() of element/convert.h.
   virtual void narrow(std::span<const float> values, DType dtype, void* output) = 0;
+  /// *flag := 1 if a value of a floating-point type is NaN or infinite, and otherwise unchanged. `flag` is on
+  /// the device.
+  virtual void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) = 0;
   /// to := values, if the word, which is on the device, is not 0 by then.
   virtual void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) = 0;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/element/convert.h"
+#include "core/element/finite.h"
 
 namespace hipress {
 namespace {
@@ -78,6 +79,10 @@ void HostStream::add(DType dtype, std::span<const void* const> contributions, fl
 
 void HostStream::narrow(std::span<const float> values, DType dtype, void* output) {
   hipress::narrow(values, dtype, output);
+}
+
+void HostStream::flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) {
+  if (!allFinite(values, dtype, count)) *flag = 1;
 }
 
 void HostStream::copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) {

@@ -28,6 +28,7 @@ class HostStream final : public DeviceStream {
   void add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,
            std::span<float> sum) override;
   void narrow(std::span<const float> values, DType dtype, void* output) override;
+  void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) override;
   void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) override;
   void whenDone(EndCallback callback) override { callback(nullptr); }
   size_t scratchBytes() const override { return 0; }  // codecs count their own (codec/scratch_bytes.h)

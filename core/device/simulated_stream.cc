@@ -198,6 +198,14 @@ void SimulatedStream::narrow(std::span<const float> values, DType dtype, void* o
   });
 }
 
+void SimulatedStream::flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) {
+  if (count == 0) return;
+  push([=](SimulatedMemory& memory) {
+    auto* const there = reinterpret_cast<uint32_t*>(memory.real(flag, sizeof(uint32_t)));
+    host.flagNotFinite(dtype, memory.real(values, count * elementSize(dtype)), count, there);
+  });
+}
+
 void SimulatedStream::copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) {
   if (values.empty()) return;
   push([word, values, to](SimulatedMemory& memory) {

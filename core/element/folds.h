@@ -64,16 +64,19 @@ struct Native {
   using Element = T;
   static constexpr float widen(T value) { return static_cast<float>(value); }
   static constexpr T narrow(float value) { return value; }
+  static constexpr bool isFinite(T value) { return value - value == T(0); }
 };
 struct Float16 {
   using Element = uint16_t;
   static constexpr float widen(uint16_t value) { return halfToFloat(value); }
   static constexpr uint16_t narrow(float value) { return floatToHalf(value); }
+  static constexpr bool isFinite(uint16_t value) { return (value & 0x7c00u) != 0x7c00u; }
 };
 struct Bfloat16 {
   using Element = uint16_t;
   static constexpr float widen(uint16_t value) { return bfloat16ToFloat(value); }
   static constexpr uint16_t narrow(float value) { return floatToBfloat16(value); }
+  static constexpr bool isFinite(uint16_t value) { return (value & 0x7f80u) != 0x7f80u; }
 };
 
 template <typename T, typename Combine>

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "core/element/convert.h"
+#include "core/element/finite.h"
 #include "core/matrix/low_rank_kernels.h"
 
 namespace hipress {
@@ -98,9 +100,10 @@ void makeRightFactor(const float* matrix, MatrixShape shape, Factor left, Factor
   });
 }
 
-void subtractProduct(Factor left, Factor right, float factor, float* matrix, MatrixShape shape, DType dtype,
+bool subtractProduct(Factor left, Factor right, float factor, float* matrix, MatrixShape shape, DType dtype,
                      void* output, Parallel* parallel) {
   auto* const bytes = static_cast<std::byte*>(output);
+  std::atomic<bool> finite{true};
   inPieces(shape.rows, rowsOfShare(shape), parallel, [&](size_t firstRow, size_t rows) {
     alignas(64) std::array<float, kBlock> product;
     for (size_t row = firstRow; row < firstRow + rows; ++row) {
@@ -115,10 +118,13 @@ void subtractProduct(Factor left, Factor right, float factor, float* matrix, Mat
                                       count);
         multiversion<matrix::Subtract>(product.data(), factor, matrix == nullptr ? nullptr : matrix + first,
                                        count);
-        narrow(std::span<const float>(product).first(count), dtype, bytes + first * elementSize(dtype));
+        std::byte* const written = bytes + first * elementSize(dtype);
+        narrow(std::span<const float>(product).first(count), dtype, written);
+        if (!allFinite(written, dtype, count)) finite.store(false, std::memory_order_relaxed);
       }
     }
   });
+  return finite.load(std::memory_order_relaxed);
 }
 
 bool isFinite(Factor factor) {

@@ -54,7 +54,8 @@ void makeRightFactor(const float* matrix, MatrixShape shape, Factor left, Factor
 
 /// Subtracts Σ_k left_k · transposed right_k from `matrix`, in place. Writes the product times `factor` to
 /// `output`, as elements of `dtype` at any address. `matrix` nullptr: there is nothing to subtract from.
-void subtractProduct(Factor left, Factor right, float factor, float* matrix, MatrixShape shape, DType dtype,
+/// Returns whether all written elements are finite.
+bool subtractProduct(Factor left, Factor right, float factor, float* matrix, MatrixShape shape, DType dtype,
                      void* output, Parallel* parallel);
 
 /// Whether all values of the factor are finite.

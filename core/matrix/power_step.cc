@@ -44,8 +44,7 @@ bool finish(Factor left, Factor right, int ranks, float factor, float* matrix, M
     fill(left, kNotANumber);
     fill(right, kNotANumber);
   }
-  subtractProduct(left, right, factor, finite ? matrix : nullptr, shape, dtype, output, parallel);
-  return finite;
+  return subtractProduct(left, right, factor, finite ? matrix : nullptr, shape, dtype, output, parallel);
 }
 
 }  // namespace hipress::power

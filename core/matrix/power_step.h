@@ -24,8 +24,9 @@ void makeLeft(const MatrixSource& source, MatrixShape shape, Factor right, uint3
 bool makeRight(const float* matrix, MatrixShape shape, Factor left, Factor right, Parallel* parallel);
 
 /// `right` has the sum of `ranks` ranks, and becomes their mean. Writes the result, multiplied by `factor`,
-/// and turns `matrix` into the residual; nullptr: no residual is kept. Returns false if a value was not
-/// finite on any rank: then the result is NaN everywhere and the matrix is unchanged, on all ranks alike.
+/// and turns `matrix` into the residual; nullptr: no residual is kept. Returns false, on all ranks alike, if
+/// a value was not finite on any rank (the result is then NaN everywhere) or the result is not finite. The
+/// states then stay as they were before the step: the caller drops `matrix` and `right`.
 bool finish(Factor left, Factor right, int ranks, float factor, float* matrix, MatrixShape shape, DType dtype,
             void* output, Parallel* parallel);
 

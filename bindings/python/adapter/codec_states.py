@@ -48,6 +48,7 @@ _ROLES = (None, "worker", "aggregator")
 def own_states(tensors: TensorList) -> dict[str, Array]:
     """A copy of this rank's states. It asks no other rank. Raises InvalidArgument within a step, NotInitialized."""
     engine = tensors.engine
+    tensors.set_loss_scale(1.0)  # what a file has does not depend on the loss scale of its last step
     states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, engine.world_size, engine.rank, tensors.steps], np.int64)}
     for index, tensor in enumerate(tensors.as_saved()):
         name, handle = tensor.name, tensors.handle(index)
@@ -305,6 +306,7 @@ def _restore(tensors: TensorList, given: States, restored: list[Any]) -> None:
         if both:
             waiting[index] = both[0].copy() if len(both) == 1 else both[0] + both[1]
     tensors.replace_held_back(waiting)
+    tensors.states_replaced()
 
 
 def _as_arrays(states: Any, to_array: Callable[[Any], Array]) -> dict[str, Array]:

@@ -34,6 +34,10 @@ class HeldBack:
         """Replaces all unsent residuals by `values`, by index."""
         self._waiting = values
 
+    def multiply(self, factor: float) -> None:
+        """Multiplies all unsent residuals: the unit of the gradients has changed."""
+        self._waiting = {index: values * np.float32(factor) for index, values in self._waiting.items()}
+
     def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
         """Notes that `operation` carries the unsent residual of a tensor. `is_finite()` checks its result."""
         self._sent[operation] = (index, self._waiting.pop(index), is_finite)

@@ -127,6 +127,14 @@ def _check_plan(plan: Plan, tensors: Iterable[TensorDescription], world: int) ->
     plan.check(GradientSet(gradients=tuple(gradients)))
 
 
+def keeps_states(codec: str) -> bool:
+    """Whether a codec keeps values, such as residuals, from step to step."""
+    made = load_core().create_codec(codec)
+    if made.low_rank is not None:
+        return bool(made.low_rank[2])  # error feedback
+    return bool(made.states or made.for_aggregate().states)
+
+
 class TensorList:
     """A list of tensors that all ranks have agreed on, each synchronised at most once at a time.
 
@@ -163,6 +171,7 @@ class TensorList:
         self._own_names = [self._process.numbered(name) for name in names]
         self._options = options
         self._held_back = HeldBack()
+        self._loss_scale = 1.0
         self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
         self._handles: list[int] = self._engine.agree(self._process.numbered(_LIST), self._specs(options))
 
@@ -296,6 +305,34 @@ class TensorList:
     def replace_held_back(self, values: Mapping[int, Values]) -> None:
         """Replaces all unsent residuals, by index. Call it while no operation is in flight."""
         self._held_back.replace(dict(values))
+
+    @property
+    def loss_scale(self) -> float:
+        """The factor of the gradients whose unit all kept values have; see set_loss_scale()."""
+        return self._loss_scale
+
+    def set_loss_scale(self, scale: float) -> None:
+        """Says that the next values are gradients times `scale`, a loss scale.
+
+        Multiplies residuals and every other value that was kept from earlier steps by `scale` / the last one, which is
+        exact for powers of two. Every rank calls it between the same steps, with the same scale. Raises
+        InvalidArgument if a tensor is in flight; NotInitialized.
+        """
+        if scale == self._loss_scale:
+            return
+        factor = scale / self._loss_scale
+        self._running_process()
+        self._engine.multiply_states(self._handles, factor)
+        self._held_back.multiply(factor)
+        self._loss_scale = scale
+
+    def states_replaced(self) -> None:
+        """Notes that all kept values have been replaced by values in the unit of the gradient."""
+        self._loss_scale = 1.0
+
+    def keeps_states(self) -> bool:
+        """Whether a codec of these tensors keeps values from step to step."""
+        return any(keeps_states(codec) for codec in self._options.codecs())
 
     def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
         """Notes that `operation` carries the unsent residual of the tensor. `is_finite()` checks the result later."""

@@ -136,7 +136,8 @@ void Executor::begin(const std::shared_ptr<StepValues>& operation) {
 
 size_t Executor::work(const StepValues& operation, const Task& task) {
   const auto& partition = partitionOf(operation, task);
-  if (task.primitive == Primitive::kMerge || !isRaw(operation, partition, task.message))
+  if (task.primitive == Primitive::kMerge || !isRaw(operation, partition, task.message) ||
+      watchesOutput(operation, task))
     return partition.range.count;
   const bool packs = task.primitive == Primitive::kEncode && isPacked(operation, task.message);
   return packs ? partition.range.count : 0;
@@ -190,11 +191,14 @@ bool Executor::start(const TaskStep& step) {
 void Executor::finish(const TaskStep& step) {
   if (step.work.lease) return finishEncode(step);
   if (!step.work.words) return;
-  if (step.task.primitive == Primitive::kDecode) return checkDecode(step, 0, step.task.message);
   size_t word = 0;
+  if (step.task.primitive == Primitive::kDecode &&
+      !isRaw(step.operation, step.partition(), step.task.message))
+    checkDecode(step, word++, step.task.message);
   for (const Operand& operand : step.task.from) {
     if (isDecoded(step.operation, operand)) checkDecode(step, word++, operand.index);
   }
+  endWatch(step, word);
 }
 
 bool Executor::encode(const TaskStep& step) {
@@ -303,8 +307,12 @@ void Executor::finishEncode(const TaskStep& step) {
     }
     bytes = results[0];
   }
-  // A message of 0 bytes says that a value was not finite. The rank sends it, and the old states stay.
-  if (bytes > 0) step.work.lease->commit();
+  // A message of 0 bytes says that a value was not finite. The sum with it is not finite on any rank.
+  if (bytes > 0) {
+    step.work.lease->stage();
+  } else if (step.partition().range.count > 0) {
+    step.operation.notFinite.store(true, std::memory_order_relaxed);
+  }
   if (!message.buffer) return;  // a message on a device that no task sends
   message.payload = message.buffer.first(bytes);
   message.header.payloadBytes = bytes;
@@ -321,26 +329,39 @@ bool Executor::decode(const TaskStep& step) {
   const auto output = outputSlice(step.operation, step.partition());
   if (isRaw(step.operation, step.partition(), step.task.message)) {
     if (output.empty()) return false;
-    if (step.device != nullptr && step.tensor().graph().messages()[step.task.message].received) {
-      step.stream.copyToDevice(output.data(), message.payload);
-      return true;
-    }
-    // The output has a payload that was received or merged in place. This rank's own values may be elsewhere.
-    const auto elements = payloadOf(step, step.task.message);
-    if (elements.data() == output.data()) return false;
-    const size_t present = std::min(elements.size(), output.size());
-    // This rank's own block without the zeros at its end.
-    if (step.device == nullptr) std::ranges::fill(output.subspan(present), std::byte{0});
-    step.stream.copy(output.data(), elements.first(present));
+    const bool copied = decodeRaw(step, output);
+    if (!watchesOutput(step.operation, step.task)) return copied;
+    takeWordsOf(step, 0);
+    watch(step, output, 0);
+    copyWordsOf(step, 0);
     return true;
   }
   const size_t count = step.partition().range.count;
+  const bool received = step.tensor().graph().messages()[step.task.message].received;
+  if (received && message.payload.empty() && count > 0)
+    step.operation.notFinite.store(true, std::memory_order_relaxed);
   const bool inPlace = step.dtype() == DType::kFloat32;
   const auto target = inPlace ? output : hold(step, count * sizeof(float));
   const std::span<float> floats(reinterpret_cast<float*>(target.data()), count);
-  decodeMessage(step, step.task.message, floats, DecodeMode::kAssign, takeWords(step, 1));
-  if (!inPlace) step.stream.narrow(floats, step.dtype(), output.data());
-  copyWords(step, 1);
+  decodeMessage(step, step.task.message, floats, DecodeMode::kAssign, takeWordsOf(step, 1));
+  if (!inPlace) writeOutput(step, floats, 1.0f, 1);
+  copyWordsOf(step, 1);
+  return true;
+}
+
+/// Returns whether the stream has work.
+bool Executor::decodeRaw(const TaskStep& step, std::span<std::byte> output) {
+  if (step.device != nullptr && step.tensor().graph().messages()[step.task.message].received) {
+    step.stream.copyToDevice(output.data(), step.message().payload);
+    return true;
+  }
+  // The output has a payload that was received or merged in place. This rank's own values may be elsewhere.
+  const auto elements = payloadOf(step, step.task.message);
+  if (elements.data() == output.data()) return false;
+  const size_t present = std::min(elements.size(), output.size());
+  // This rank's own block without the zeros at its end.
+  if (step.device == nullptr) std::ranges::fill(output.subspan(present), std::byte{0});
+  step.stream.copy(output.data(), elements.first(present));
   return true;
 }
 

@@ -71,6 +71,7 @@ class Executor {
   void pack(const TaskStep& step);
   void compress(const TaskStep& step);
   static bool decode(const TaskStep& step);
+  static bool decodeRaw(const TaskStep& step, std::span<std::byte> output);
   static void finishEncode(const TaskStep& step);
   static void checkDecode(const TaskStep& step, size_t word, MessageIndex message);
   bool mayRefer(const StepValues& operation, MessageIndex message) const;

@@ -111,16 +111,23 @@ bool mergeRaw(const TaskStep& step) {
     step.stream.combine(tensor.combination(), step.dtype(), values, count, rawFactor(tensor, step.task),
                         output.data());
   }
+  if (!watchesOutput(step.operation, step.task)) return true;
+  takeWordsOf(step, 0);
+  watch(step, output, 0);
+  copyWordsOf(step, 0);
   return true;
 }
 
 /// Merges in float32. Contributions that are not encoded get the input's factor.
 bool mergeValues(const TaskStep& step, std::span<float> sum) {
   if (addsElementsOnly(step.operation, step.task)) return mergeElements(step, sum);
+  if (std::ranges::all_of(step.task.from,
+                          [&](const Operand& operand) { return isAbsent(step.operation, operand); }))
+    return false;
   const auto decoded = static_cast<size_t>(
       std::count_if(step.task.from.begin(), step.task.from.end(),
                     [&](const Operand& operand) { return isDecoded(step.operation, operand); }));
-  uint32_t* error = takeWords(step, decoded);
+  uint32_t* error = takeWordsOf(step, decoded);
   DecodeMode mode = DecodeMode::kAssign;
   for (const Operand& operand : step.task.from) {
     if (isAbsent(step.operation, operand)) continue;
@@ -138,8 +145,10 @@ bool mergeValues(const TaskStep& step, std::span<float> sum) {
     }
     mode = DecodeMode::kAccumulate;
   }
-  copyWords(step, decoded);
-  return mode == DecodeMode::kAccumulate;
+  if (step.task.mergeAs == MergeAs::kOutput)
+    writeOutput(step, sum, static_cast<float>(step.tensor().aggregateFactor()), decoded);
+  copyWordsOf(step, decoded);
+  return true;
 }
 
 }  // namespace
@@ -157,12 +166,6 @@ bool merge(const TaskStep& step) {
     const std::span<float> values(reinterpret_cast<float*>(inPlace ? output.data() : sum.values.data()),
                                   count);
     sum.absent = !mergeValues(step, values);
-    const auto factor = static_cast<float>(step.tensor().aggregateFactor());
-    if (toOutput && !sum.absent && factor != 1.0f) {
-      const void* merged[] = {values.data()};
-      step.stream.combine(Combination::kSum, DType::kFloat32, merged, count, factor, values.data());
-    }
-    if (toOutput && !sum.absent && !inPlace) step.stream.narrow(values, step.dtype(), output.data());
     if (!inPlace && (toOutput || sum.absent)) step.work.held.add(std::move(sum.values));
   }
   if (toOutput && sum.absent) step.operation.absent.store(true, std::memory_order_relaxed);

@@ -17,6 +17,7 @@ StepValues::~StepValues() = default;
 
 void StepValues::arm(uint32_t stepNumber) {
   step = stepNumber;
+  settleStates(false);  // values that a failed step has left
   scaled.release();
   for (SumState& sum : sums) sum = {};
   for (size_t index = 0; index < messages.size(); ++index) {
@@ -24,6 +25,7 @@ void StepValues::arm(uint32_t stepNumber) {
     readers[index].store(tensor->graph().messages()[index].readers, std::memory_order_relaxed);
   }
   absent.store(false, std::memory_order_relaxed);
+  notFinite.store(false, std::memory_order_relaxed);
 }
 
 void StepValues::endReading(const Task& task) {
@@ -38,8 +40,14 @@ void StepValues::endReading(const Task& task) {
 }
 
 void StepValues::release() {
+  settleStates(!notFinite.load(std::memory_order_relaxed));
   if (device) device->release();
   scaled.release();
+}
+
+void StepValues::settleStates(bool keep) {
+  if (workerStates) workerStates->settle(keep);
+  if (aggregatorStates) aggregatorStates->settle(keep);
 }
 
 }  // namespace hipress

@@ -53,7 +53,7 @@ struct StepValues {
   /// The task no longer needs the bytes of its messages. Staging that no other task reads returns to the
   /// pool.
   void endReading(const Task& task);
-  /// Releases the memory when all tasks are complete.
+  /// All tasks are complete: settles the states and releases the memory.
   void release();
 
   const std::shared_ptr<const Tensor> tensor;
@@ -72,6 +72,11 @@ struct StepValues {
   std::vector<std::atomic<uint32_t>> readers;  // by message: tasks that still need its bytes
   std::vector<SumState> sums;
   std::atomic<bool> absent{false};  // no rank had values; the output is unwritten
+  /// The average is not finite. Each rank finds this in the same results, so all ranks decide alike.
+  std::atomic<bool> notFinite{false};
+
+ private:
+  void settleStates(bool keep);
 };
 
 }  // namespace hipress

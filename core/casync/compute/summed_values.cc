@@ -7,6 +7,7 @@
 #include "core/codec/summed_encoding.h"
 #include "core/codec/summed_step.h"
 #include "core/element/convert.h"
+#include "core/element/finite.h"
 
 namespace hipress {
 
@@ -61,8 +62,11 @@ void SummedValues::finish(Parallel& parallel) {
   const std::span<float> result = isFloat32()
                                       ? std::span<float>(reinterpret_cast<float*>(values_.output), count_)
                                       : converted_.floats(count_);
-  const bool isKept = finishSum(codec(), agreed(), message(), tensor.aggregateFactor(), result, &parallel);
-  if (!isFloat32()) narrow(result, tensor.spec().dtype, values_.output);
+  bool isKept = finishSum(codec(), agreed(), message(), tensor.aggregateFactor(), result, &parallel);
+  if (!isFloat32()) {
+    narrow(result, tensor.spec().dtype, values_.output);
+    isKept = isKept && allFinite(values_.output, tensor.spec().dtype, count_);
+  }
   if (isKept && states_) states_->commit();
 }
 

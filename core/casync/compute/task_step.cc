@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/compute/task_step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/casync/compute/operation_values.h"
@@ -17,6 +18,17 @@ void fetchReferred(const TaskStep& step, MessageIndex number) {
   readReferred(step, number, 0, message.buffer.first(bytes));
   message.payload = message.buffer.first(bytes);
   message.header.flags = kFlagRaw;
+}
+
+/// Elements that the host writes at a time: few enough to stay in the cache until it looks at them.
+constexpr size_t kWritten = 32768;
+
+uint32_t* watchedWord(const TaskStep& step, size_t errors) {
+  return reinterpret_cast<uint32_t*>(step.work.words.data()) + errors;
+}
+
+size_t wordsOf(const TaskStep& step, size_t errors) {
+  return errors + (watchesOutput(step.operation, step.task) ? 1 : 0);
 }
 
 }  // namespace
@@ -92,6 +104,57 @@ void decodeMessage(const TaskStep& step, MessageIndex number, std::span<float> o
   } catch (const Error& refused) {
     throw inContext(refused, step.operation, step.task, senderOf(step.operation, number));
   }
+}
+
+bool watchesOutput(const StepValues& operation, const Task& task) {
+  if (!operation.tensor->keepsStates()) return false;
+  if (task.primitive == Primitive::kMerge) return task.mergeAs == MergeAs::kOutput;
+  if (task.primitive != Primitive::kDecode) return false;
+  return isRaw(operation, partitionOf(operation, task), task.message) ||
+         operation.tensor->spec().dtype != DType::kFloat32;
+}
+
+uint32_t* takeWordsOf(const TaskStep& step, size_t errors) {
+  const size_t words = wordsOf(step, errors);
+  uint32_t* const taken = takeWords(step, words);
+  if (taken != nullptr && words > errors)
+    step.stream.fillZeros(std::as_writable_bytes(std::span(taken + errors, 1)));
+  return taken;
+}
+
+void copyWordsOf(const TaskStep& step, size_t errors) {
+  copyWords(step, wordsOf(step, errors));
+}
+
+void watch(const TaskStep& step, std::span<const std::byte> elements, size_t errors) {
+  if (elements.empty() || !watchesOutput(step.operation, step.task)) return;
+  uint32_t found = 0;
+  uint32_t* const word = step.device == nullptr ? &found : watchedWord(step, errors);
+  step.stream.flagNotFinite(step.dtype(), elements.data(), elements.size() / elementSize(step.dtype()), word);
+  if (found != 0) step.operation.notFinite.store(true, std::memory_order_relaxed);
+}
+
+void writeOutput(const TaskStep& step, std::span<float> values, float factor, size_t errors) {
+  const auto output = outputSlice(step.operation, step.partition());
+  const bool inPlace = output.data() == reinterpret_cast<const std::byte*>(values.data());
+  const size_t size = elementSize(step.dtype());
+  const size_t most = step.device == nullptr ? kWritten : std::max<size_t>(values.size(), 1);
+  for (size_t begin = 0; begin < values.size(); begin += most) {
+    const std::span<float> part = values.subspan(begin, std::min(most, values.size() - begin));
+    const auto written = output.subspan(begin * size, part.size() * size);
+    if (factor != 1.0f) {
+      const void* unscaled[] = {part.data()};
+      step.stream.combine(Combination::kSum, DType::kFloat32, unscaled, part.size(), factor, part.data());
+    }
+    if (!inPlace) step.stream.narrow(part, step.dtype(), written.data());
+    watch(step, written, errors);
+  }
+}
+
+void endWatch(const TaskStep& step, size_t errors) {
+  if (!step.work.words || !watchesOutput(step.operation, step.task)) return;
+  if (reinterpret_cast<const uint32_t*>(step.work.results.data())[errors] != 0)
+    step.operation.notFinite.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace hipress

@@ -53,4 +53,24 @@ std::span<const float> floatsOf(const TaskStep& step, const Operand& operand);
 void decodeMessage(const TaskStep& step, MessageIndex message, std::span<float> output, DecodeMode mode,
                    uint32_t* error);
 
+// A step whose average is not finite changes no state (StepValues::notFinite). Where no encoded message tells
+// whether the result is finite, the task that writes the result looks at it.
+
+/// Whether the task looks at the elements that it writes to the output: raw ones, sums of all contributions,
+/// and float32 values that become infinite in a narrower type.
+bool watchesOutput(const StepValues& operation, const Task& task);
+
+/// Takes the device's words of the task: `errors` of them, and one more for a task that watches its output.
+uint32_t* takeWordsOf(const TaskStep& step, size_t errors);
+void copyWordsOf(const TaskStep& step, size_t errors);
+
+/// Looks at elements of the output, if the task does so. `errors`: as in takeWordsOf().
+void watch(const TaskStep& step, std::span<const std::byte> elements, size_t errors);
+
+/// Writes factor * values to the output, in the tensor's type, and watches it. `values` may be in the output.
+void writeOutput(const TaskStep& step, std::span<float> values, float factor, size_t errors);
+
+/// The device has done the task: reads the word of watch().
+void endWatch(const TaskStep& step, size_t errors);
+
 }  // namespace hipress

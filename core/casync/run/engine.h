@@ -72,8 +72,9 @@ class Engine final : private OperationEvents, private LinkedRuntime {
 
   /// Starts one synchronisation and returns at once. Every rank submits each tensor equally often. Throws
   /// DuplicateName if the tensor is in flight already, and the engine's failure if it has failed. A failed
-  /// operation may have updated the codec states of the tensor. After a failure the states match no step: a
-  /// caller that continues from a checkpoint restores them from there, or starts without states.
+  /// operation leaves the codec states of the tensor as they were, on this rank. After a failure the states
+  /// match no step: a caller that continues from a checkpoint restores them from there, or starts without
+  /// states.
   OperationHandle submit(TensorHandle tensor, Submission submission);
 
   /// The codec states of a tensor on this rank, for checkpoints, and their restoration; see kept_states.h.
@@ -84,6 +85,11 @@ class Engine final : private OperationEvents, private LinkedRuntime {
   std::vector<std::vector<float>> restoreStates(const std::vector<TensorHandle>& tensors,
                                                 const std::vector<RestoredStates>& restored) {
     return hipress::restoreStates(table_, states_, tensors, restored);
+  }
+
+  /// See TensorTable::multiplyStates().
+  void multiplyStates(const std::vector<TensorHandle>& tensors, float factor) {
+    table_.multiplyStates(tensors, factor);
   }
 
   /// Declares an allgather or an alltoall and starts it. Returns when rank 0 has answered. `spec` needs no

@@ -1,14 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/run/tensor_table.h"
 
+#include <chrono>
+#include <deque>
+#include <future>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "core/casync/compute/device_values.h"
 #include "core/casync/compute/factor_values.h"
 #include "core/casync/compute/summed_values.h"
+#include "core/device/host_stream.h"
 
 namespace hipress {
+
+namespace {
+
+constexpr std::chrono::seconds kLongestMultiplication{60};
+
+/// Multiplies states in the memory where they are, and waits until the device has done it.
+void multiply(const StepValues& values, const std::shared_ptr<TensorStates>& states, float factor) {
+  if (states == nullptr) return;
+  HostStream host;
+  std::deque<StateLease> leases;
+  std::vector<std::future<Failure>> ends;
+  for (size_t partition = 0; partition < values.tensor->partitions().size(); ++partition) {
+    if (states->states() == 0 || states->valuesLeft(0, partition) == 0) continue;
+    DeviceStream& stream = values.device ? values.device->queue->streamOf(*values.tensor, partition)
+                                         : static_cast<DeviceStream&>(host);
+    const EncodeStates lent = leases.emplace_back(states, partition).states();
+    for (size_t state = 0; state < states->states(); ++state) {
+      const void* before[] = {lent.before[state]};
+      stream.combine(Combination::kSum, DType::kFloat32, before, states->valuesLeft(state, partition), factor,
+                     lent.after[state]);
+    }
+    const auto end = std::make_shared<std::promise<Failure>>();
+    ends.push_back(end->get_future());
+    stream.whenDone([end](const Failure& failure) { end->set_value(failure); });
+  }
+  for (std::future<Failure>& end : ends) {
+    if (end.wait_for(kLongestMultiplication) != std::future_status::ready)
+      throw Error(ErrorKind::kTimeout, "a device did not multiply the states of tensor '" +
+                                           values.tensor->spec().name + "' within 60 s");
+    if (const Failure failure = end.get()) throw *failure;
+  }
+  for (StateLease& lease : leases) lease.commit();
+}
+
+}  // namespace
 
 /// Throws InvalidArgument.
 TensorTable::Entry& TensorTable::entryOf(TensorHandle handle) {
@@ -182,6 +222,32 @@ void TensorTable::openFactorStates(StepValues& values, uint64_t generation) cons
   if (tensor.factoring()->warmStart)
     values.aggregatorStates = states_.open(name, StateRole::kWorker, {&factor, 1}, {right, all - right});
   values.statesGeneration = generation;
+}
+
+void TensorTable::multiplyStates(const std::vector<TensorHandle>& handles, float factor) {
+  std::map<TensorHandle, OperationPointer> kept;
+  {
+    const MutexLock lock(mutex_);
+    job_.throwIfEnded();
+    for (const TensorHandle handle : handles) {
+      const Entry& entry = entryOf(handle);
+      // The states of a group's members are those of the group's tensor.
+      const Entry& sent = entry.group == nullptr ? entry : entryOf(entry.group->tensor->id());
+      if (entry.isActive() || sent.isActive()) {
+        throw invalidArgument("tensor '" + entry.tensor->spec().name +
+                              "' is being synchronised: its states change their unit between steps only");
+      }
+      if (sent.tensor->keepsStates())
+        kept.try_emplace(sent.tensor->id(), std::make_shared<Operation>(sent.tensor, sent.device));
+    }
+  }
+  for (const auto& [handle, operation] : kept) {
+    StepValues& values = operation->values();
+    openStates(values);
+    multiply(values, values.workerStates, factor);
+    // The right factor has no unit: only its directions count.
+    if (!values.tensor->factoring()) multiply(values, values.aggregatorStates, factor);
+  }
 }
 
 std::unique_ptr<LinkedValues> TensorTable::linkedValues(StepValues& values) const {

@@ -46,6 +46,9 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   std::vector<TensorHandle> groupOf(TensorHandle handle) const override;
   SentSteps steps(TensorHandle handle) const override;
   void setSteps(TensorHandle handle, const SentSteps& steps) override;
+  /// Multiplies the states of tensors by `factor`: the unit of their gradients has changed. Returns when it
+  /// is done. Throws InvalidArgument if a tensor is in flight, and errors of a device.
+  void multiplyStates(const std::vector<TensorHandle>& handles, float factor);
   /// Enters a tensor whose next step is `step`. No rank is asked.
   void enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step);
 

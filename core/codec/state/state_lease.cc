@@ -38,11 +38,41 @@ void StateLease::commit() {
   if (owner_ == nullptr) return;
   // The lease keeps the old blocks; the pool gets them back when the lease ends.
   const std::lock_guard lock(*owner_->mutex_);
-  for (size_t state = 0; state < owner_->vectors_.size(); ++state) {
-    TensorStates::Vector& vector = *owner_->vectors_[state];
-    if (vector.counts == owner_->counts_ && vector.memory == owner_->memory_)
-      vector.blocks[partition_] = blocks_[2 * state + 1];
+  for (size_t state = 0; state < owner_->vectors_.size(); ++state)
+    owner_->exchange(state, partition_, blocks_[2 * state + 1]);
+}
+
+void StateLease::stage() {
+  if (owner_ == nullptr) return;
+  const size_t states = owner_->vectors_.size();
+  const std::lock_guard lock(*owner_->mutex_);
+  for (size_t state = 0; state < states; ++state)
+    owner_->staged_[partition_ * states + state] = std::move(blocks_[2 * state + 1]);
+}
+
+void TensorStates::settle(bool keep) {
+  const size_t states = vectors_.size();
+  if (keep) {
+    const std::lock_guard lock(*mutex_);
+    for (size_t index = 0; index < staged_.size(); ++index) {
+      if (!(staged_[index] == nullptr)) exchange(index % states, index / states, staged_[index]);
+    }
   }
+  for (BufferPool::Shared& values : staged_) values = {};  // the old values, too, return to the pool
+}
+
+size_t TensorStates::valuesLeft(size_t state, size_t partition) const {
+  const Vector& vector = *vectors_[state];
+  const std::lock_guard lock(*mutex_);
+  const bool current = vector.counts == counts_ && vector.memory == memory_;
+  return !current || vector.blocks[partition] == nullptr ? 0 : vector.values(partition);
+}
+
+/// The caller has the mutex.
+void TensorStates::exchange(size_t state, size_t partition, BufferPool::Shared& values) {
+  Vector& vector = *vectors_[state];
+  // Otherwise the store has cut or moved the state since this list was opened.
+  if (vector.counts == counts_ && vector.memory == memory_) std::swap(vector.blocks[partition], values);
 }
 
 }  // namespace hipress

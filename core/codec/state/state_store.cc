@@ -77,6 +77,7 @@ std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateR
     }
     result->vectors_.push_back(vector);
   }
+  result->staged_.resize(states.size() * result->counts_.size());
   return result;
 }
 

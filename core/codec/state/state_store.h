@@ -2,7 +2,7 @@
 //
 // The states of all codecs on this rank: residuals, velocities and other vectors that an encode leaves for
 // the next step. They are double-buffered: encode reads a partition's old values and writes new ones
-// elsewhere, and only a successful encode swaps the two.
+// elsewhere. The engine swaps the two when the average of the whole tensor is known to be finite.
 #pragma once
 
 #include <array>
@@ -45,8 +45,10 @@ class StateLease {
   StateLease& operator=(const StateLease&) = delete;
 
   EncodeStates states() const { return {before_, after_}; }
-  /// Makes the new values the tensor's states. A lease without commit() drops them.
+  /// Makes the new values the tensor's states. A lease without commit() or stage() drops them.
   void commit();
+  /// Leaves the new values to TensorStates::settle().
+  void stage();
 
  private:
   const std::shared_ptr<class TensorStates> owner_;
@@ -60,6 +62,14 @@ class StateLease {
 
 /// All states of one tensor in one role, cut into the partitions of the open() call.
 class TensorStates {
+ public:
+  /// Makes all staged values the tensor's states, or drops them. No lease may be open.
+  void settle(bool keep);
+  size_t states() const { return vectors_.size(); }
+  /// The number of a state's values in a partition; 0 while an encode has left none there.
+  size_t valuesLeft(size_t state, size_t partition) const;
+
+ private:
   friend class StateStore;
   friend class StateLease;
 
@@ -79,6 +89,9 @@ class TensorStates {
   std::shared_ptr<std::mutex> mutex_;  // the store's mutex, which guards the vectors
   std::vector<std::shared_ptr<Vector>> vectors_;
   std::vector<size_t> counts_;
+  Blocks staged_;  // of each partition, the new values of each state; nullptr: none
+
+  void exchange(size_t state, size_t partition, BufferPool::Shared& values);
 };
 
 /// States by the tensor's name, the role and the state's name. They survive a change of ids, plans,

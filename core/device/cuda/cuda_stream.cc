@@ -362,6 +362,15 @@ void CudaStream::narrow(std::span<const float> values, DType dtype, void* output
   });
 }
 
+void CudaStream::flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) {
+  const auto kernels = kernelsOf(conversionKernels(dtype));
+  put("a search for values that are not finite", [&] {
+    const KernelLauncher launcher(*kernels, shared_->stream);
+    cuda::flagNotFinite(dtype, values, count, flag, &launcher);
+    return launcher.status();
+  });
+}
+
 void CudaStream::copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) {
   const auto kernels = kernelsOf(copyingKernels());
   put("a copy of states", [&] {

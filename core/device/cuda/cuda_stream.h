@@ -40,6 +40,7 @@ class CudaStream final : public DeviceStream {
   void add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,
            std::span<float> sum) override;
   void narrow(std::span<const float> values, DType dtype, void* output) override;
+  void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) override;
   void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) override;
   void whenDone(EndCallback callback) override;
   size_t scratchBytes() const override;

@@ -83,6 +83,22 @@ struct Narrow {
   }
 };
 
+/// *flag := 1 if a value is NaN or infinite, and otherwise unchanged.
+template <typename Type>
+struct FlagNotFinite {
+  const typename Type::Element* values;
+  size_t count;
+  uint32_t* flag;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      block.elements(tileCount(tile, count), [&](unsigned j) {
+        if (!Type::isFinite(load(values + tile + j))) *flag = 1u;  // every thread writes the same value
+      });
+    }
+  }
+};
+
 /// to := values, if the word is not 0.
 struct CopyUnlessZero {
   const uint32_t* word;

@@ -146,7 +146,8 @@ ElementKernels conversionKernels(DType dtype) {
   const std::string type = conversionType(dtype);
   return {"conversion of " + name, kInclude + kernel("assign_" + name, "Add<" + type + ", false>") +
                                        kernel("accumulate_" + name, "Add<" + type + ", true>") +
-                                       kernel("narrow_" + name, "Narrow<" + type + ">")};
+                                       kernel("narrow_" + name, "Narrow<" + type + ">") +
+                                       kernel("flag_" + name, "FlagNotFinite<" + type + ">")};
 }
 
 ElementKernels copyingKernels() {
@@ -194,6 +195,14 @@ void narrow(std::span<const float> values, DType dtype, void* output, Stream str
     auto* const to = static_cast<typename Type::Element*>(output);
     launch(stream, ("narrow_" + std::string(dtypeName(dtype))).c_str(), gridFor(values.size()),
            Narrow<Type>{values.data(), to, values.size()});
+  });
+}
+
+void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag, Stream stream) {
+  withFloatingPoint(dtype, [&]<typename Type>(Type) {
+    if (count == 0) return;
+    launch(stream, ("flag_" + std::string(dtypeName(dtype))).c_str(), gridFor(count),
+           FlagNotFinite<Type>{static_cast<const typename Type::Element*>(values), count, flag});
   });
 }
 

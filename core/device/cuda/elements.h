@@ -24,7 +24,8 @@ struct ElementKernels {
 
 /// The kernels of combineInOrder() for an element type. Integers with a factor but 1 have other kernels.
 ElementKernels mergeKernels(Combination combination, DType dtype, double factor);
-/// The kernels of add() and narrow(). Throws Unsupported if `dtype` is no floating-point type.
+/// The kernels of add(), narrow() and flagNotFinite(). Throws Unsupported if `dtype` is no floating-point
+/// type.
 ElementKernels conversionKernels(DType dtype);
 
 /// The kernel of copyUnlessZero().
@@ -45,6 +46,9 @@ void add(DType dtype, const void* values, float factor, DecodeMode mode, std::sp
 
 /// Like narrow() of element/convert.h.
 void narrow(std::span<const float> values, DType dtype, void* output, Stream stream);
+
+/// *flag := 1 if a value of any floating-point type is NaN or infinite.
+void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag, Stream stream);
 
 /// to := values, if the word is not 0.
 void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to, Stream stream);

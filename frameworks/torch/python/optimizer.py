@@ -23,6 +23,7 @@ from hipress.torch.backward import BackwardSynchronization
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer, made_distributed
 from hipress.torch.optim.synchronizing import SynchronizingOptimizer
 from hipress.torch.options import WORDS, TorchOptions
+from hipress.torch.scaling.loss_scale import LossScale
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         optimizer=optimizer,
     )
     warming_up = _warming_up(given, combining)
-    synchronizer = GradientSynchronizer(named, before_planning(given["plan"], combining), warming_up)
+    scaling = LossScale(given["scaler"], "hipress.torch.DistributedOptimizer(optimizer, ..., scaler=scaler)")
+    synchronizer = GradientSynchronizer(named, before_planning(given["plan"], combining), warming_up, scaler=scaling)
     synchronization = BackwardSynchronization(
         synchronizer,
         named,

@@ -11,6 +11,7 @@ import torch
 
 from hipress.adapter.gradient_options import GradientOptions
 from hipress.options.declaration import Option
+from hipress.options.scaling import ScalingOptions
 from hipress.options.warmup import Warmup
 
 #: The words that fill the placeholders of the option texts of all frameworks.
@@ -22,7 +23,7 @@ WORDS = {
 }
 
 
-class TorchOptions(GradientOptions, total=False):
+class TorchOptions(GradientOptions, ScalingOptions, total=False):
     """The options of DistributedOptimizer."""
 
     backward_passes_per_step: Annotated[

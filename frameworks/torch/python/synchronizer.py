@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,6 +12,7 @@ from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescripti
 from hipress.errors import Mismatch
 from hipress.torch import operators
 from hipress.torch.reals import as_reals
+from hipress.torch.scaling.loss_scale import LossScale
 
 if TYPE_CHECKING:
     from hipress.adapter.warming_up import WarmingUp
@@ -29,14 +30,25 @@ def _described(name: str, tensor: torch.Tensor) -> TensorDescription:
 
 
 class GradientSynchronizer(TensorList):
-    """A TensorList of (name, tensor) pairs; the tensors give the shapes and dtypes."""
+    """A TensorList of (name, tensor) pairs; the tensors give the shapes and dtypes.
+
+    `scaler`: the torch.amp.GradScaler that scales the loss, an object with get_scale(), a function that returns the
+    scale, or None. What codecs keep for later steps follows its scale.
+    """
 
     def __init__(
         self,
         named_tensors: Iterable[tuple[str, torch.Tensor]],
         options: SynchronizationOptions | None = None,
         warming_up: WarmingUp | None = None,
+        *,
+        scaler: Any = None,
     ) -> None:
+        given = (
+            scaler if isinstance(scaler, LossScale) else LossScale(scaler, "GradientSynchronizer(..., scaler=scaler)")
+        )
+        self._scaling = given
+        self._scaling_checked: SynchronizationOptions | None = None
         super().__init__([_described(name, tensor) for name, tensor in named_tensors], options, warming_up)
 
     def extend_by(self, named_tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
@@ -49,7 +61,9 @@ class GradientSynchronizer(TensorList):
         Returns at once. Do not read or write `tensor` before `wait()`. `updates`: number of steps that this rank has
         taken with earlier results; the operation raises Mismatch if another rank has another number. Below 0: not
         compared.
+        Raises InvalidArgument if a codec keeps states and the process scales losses by a scaler that was not given.
         """
+        self._follow_scale()
         held_back = self.held_back(index)
         if held_back is not None:
             operators.check_tensor(tensor, self.name(index))
@@ -62,7 +76,16 @@ class GradientSynchronizer(TensorList):
 
     def submit_absent(self, index: int, output: torch.Tensor, updates: int = -1) -> int:
         """Takes part without values (absent): `output` receives the result of the other ranks."""
+        self._follow_scale()
         return self._started(operators.submit_absent, index, output, updates)
+
+    def _follow_scale(self) -> None:
+        """Gives what codecs keep the unit of the gradients of this step."""
+        if self._scaling_checked is not self._options:
+            if self.keeps_states():
+                self._scaling.check()
+            self._scaling_checked = self._options
+        self.set_loss_scale(self._scaling.now())
 
     def _started(self, operator: Callable[..., int], index: int, tensor: torch.Tensor, updates: int) -> int:
         """Calls the operator, which checks the tensor. Only after a refusal does Python look for the reason."""

@@ -202,5 +202,5 @@ def test_what_engines_hold_is_what_the_page_says(topology: str, size: Size, code
 
     count = STATES.get(codec.split("(")[0], 0)
     states = max(stats["state_bytes"] for stats in together + one_late) / gradient
-    assert states <= count * (bound.encodes(size) + size.T / size.K)
-    assert count * (bound.encodes(size) + 1 / size.K) <= GENEROUS * states
+    assert states <= count * 2 * bound.encodes(size)
+    assert count * 2 * bound.encodes(size) <= GENEROUS * states

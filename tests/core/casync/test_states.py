@@ -72,7 +72,7 @@ def test_aggregators_encode_with_the_aggregates_codec(momentum_codec: str) -> No
 
 
 @pytest.mark.parametrize("step", [0, 2])
-def test_a_value_that_is_not_finite_leaves_its_partitions_states(momentum_codec: str, step: int) -> None:
+def test_a_value_that_is_not_finite_leaves_the_states_of_all_partitions(momentum_codec: str, step: int) -> None:
     """In the first step no encode has written the states yet, so they are zeros; later they hold values."""
     count = 8 * 1024
 
@@ -92,16 +92,11 @@ def test_a_value_that_is_not_finite_leaves_its_partitions_states(momentum_codec:
     assert identical([values for values, _, _ in by_rank])
     bad = np.isnan(by_rank[0][0]).reshape(8, 1024)
     assert bad.all(axis=1).tolist() == bad.any(axis=1).tolist() == [p in (4, 6) for p in range(8)]
-    # Rank 1 has the values that are not finite; the aggregators of their partitions have the sums of them.
-    for rank, (_, before, after) in enumerate(by_rank):
+    # Only rank 1 has values that are not finite; all ranks drop the step.
+    for _, before, after in by_rank:
         for key, values in after.items():
-            old = before.get(key, np.zeros(count, np.float32)).reshape(8, 1024)
-            new = values.reshape(8, 1024)
-            assert np.isfinite(new).all()
-            if rank == 1 or key[0] == "aggregator":
-                assert old[[4, 6]].tobytes() == new[[4, 6]].tobytes(), key
-    workers = by_rank[1][2]["worker", "momentum"].reshape(8, 1024)
-    assert workers[[0, 1, 2, 3, 5, 7]].any(), "the other partitions go on"
+            assert values.tobytes() == before.get(key, np.zeros(count, np.float32)).tobytes(), key
+    assert step == 0 or by_rank[0][2]["worker", "momentum"].any()
 
 
 def test_states_survive_other_partitions() -> None:

@@ -78,6 +78,17 @@ def same_conversions(elements: Elements, dtype: str, values: NDArray[np.float32]
         assert same(elements.add(narrowed, dtype, 0.3, total, accumulate=accumulate), expected, "float32")
 
 
+def flags_what_is_not_finite(elements: Elements, dtype: str) -> None:
+    for size in SIZES:
+        values = stored(np.linspace(-60_000, 60_000, size), dtype)
+        assert not elements.is_flagged(values, dtype), size
+        for bad in (np.nan, np.inf, -np.inf) if size else ():
+            for place in (0, size // 2, size - 1):
+                changed = values.copy()
+                changed[place : place + 1] = stored(np.full(1, bad), dtype)
+                assert elements.is_flagged(changed, dtype), (size, bad, place)
+
+
 def same_fp16(library: Path, memory: Memory, size: int) -> None:
     host, codec = _core.create_codec("fp16"), Fp16(library, memory)
     assert codec.max_encoded_bytes(size) == host.max_encoded_bytes(size)

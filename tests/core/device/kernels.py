@@ -100,6 +100,19 @@ class Elements:
         )
         return memory.get(total, np.float32)
 
+    def is_flagged(self, values: NDArray[Any], dtype: str) -> bool:
+        """Whether a value is found that is not finite."""
+        memory = self._memory
+        source, flag = memory.put(values), memory.put(np.zeros(1, np.uint32))
+        self._library.hipress_test_flag(
+            NUMBERS[dtype],
+            ctypes.c_void_p(memory.address(source)),
+            ctypes.c_size_t(values.size),
+            ctypes.c_void_p(memory.address(flag)),
+            memory.launcher(KERNELS[f"conversion of {dtype}"]),
+        )
+        return bool(memory.get(flag, np.uint32)[0])
+
     def narrow(self, values: NDArray[np.float32], dtype: str, stored: Any) -> NDArray[Any]:
         memory = self._memory
         source, output = memory.put(values), memory.room(values.size * np.dtype(stored).itemsize)

@@ -4,6 +4,7 @@
 #include "core/device/cuda/elements.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 using hipress::DType;
@@ -25,6 +26,12 @@ extern "C" __attribute__((visibility("default"))) void hipress_test_add(int dtyp
                                                                         hipress::cuda::Stream stream) {
   const auto mode = accumulate != 0 ? hipress::DecodeMode::kAccumulate : hipress::DecodeMode::kAssign;
   hipress::cuda::add(static_cast<DType>(dtype), values, factor, mode, {sum, count}, stream);
+}
+
+extern "C" __attribute__((visibility("default"))) void hipress_test_flag(int dtype, const void* values,
+                                                                         size_t count, uint32_t* flag,
+                                                                         hipress::cuda::Stream stream) {
+  hipress::cuda::flagNotFinite(static_cast<DType>(dtype), values, count, flag, stream);
 }
 
 extern "C" __attribute__((visibility("default"))) void hipress_test_narrow(int dtype, const float* values,

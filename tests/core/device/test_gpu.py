@@ -56,6 +56,11 @@ def test_conversions(gpu: Gpu, dtype: str) -> None:
             compare.same_conversions(elements, dtype, values)
 
 
+@pytest.mark.parametrize("dtype", compare.FLOATS)
+def test_values_that_are_not_finite_are_flagged(gpu: Gpu, dtype: str) -> None:
+    compare.flags_what_is_not_finite(Elements(gpu.library, gpu.memory), dtype)
+
+
 @each("size", [*compare.SIZES, LARGE])
 def test_fp16(gpu: Gpu, size: int) -> None:
     compare.same_fp16(gpu.library, gpu.memory, size)

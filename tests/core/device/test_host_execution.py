@@ -44,6 +44,11 @@ def test_conversions(library: Path, dtype: str) -> None:
             compare.same_conversions(elements, dtype, values)
 
 
+@pytest.mark.parametrize("dtype", compare.FLOATS)
+def test_values_that_are_not_finite_are_flagged(library: Path, dtype: str) -> None:
+    compare.flags_what_is_not_finite(Elements(library, Memory()), dtype)
+
+
 @each("size", compare.SIZES)
 def test_fp16(library: Path, size: int) -> None:
     compare.same_fp16(library, Memory(), size)

@@ -42,7 +42,7 @@ def compress(model: torch.nn.Module, codec: str = "none", **options: Unpack[Hook
             a module after torch's composable `replicate()`. Parameters keep the names of the wrapped module. If this
             process is the only rank, a module that nothing wraps is right, too: nothing is compressed then.
         {codec, carrier, topology, min_compress_bytes, compress_vectors, codec_for, ranks_per_host, host_group}
-        {warmup, plan, seed}
+        {warmup, plan, seed, scaler}
 
     Raises InvalidArgument, also for a plan of other tensors or another number of ranks; Unsupported; Mismatch, on all
     ranks, if the ranks' parameters or arguments differ.

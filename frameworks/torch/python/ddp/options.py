@@ -11,6 +11,7 @@ from torch.distributed import ProcessGroup
 from hipress.adapter.planned import PlanArgument
 from hipress.options.declaration import Option
 from hipress.options.group_travel import BesideCodec, GroupTravel
+from hipress.options.scaling import ScalingOptions
 
 Carrier = Literal["group", "hipress"]
 
@@ -24,7 +25,7 @@ WORDS = {
 }
 
 
-class HookBesideCodec(BesideCodec, total=False):
+class HookBesideCodec(BesideCodec, ScalingOptions, total=False):
     """The options of compress() without the codec."""
 
     carrier: Annotated[

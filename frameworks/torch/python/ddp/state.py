@@ -26,6 +26,7 @@ from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
+from hipress.torch.scaling.loss_scale import LossScale
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -75,6 +76,7 @@ class HookState:
             )
         given = filled(HookOptions, {**options, "codec": codec})
         carrier, plan, host_group = given.pop("carrier"), given.pop("plan"), given.pop("host_group")
+        scaling = LossScale(given.pop("scaler"), "hipress.torch.ddp.compress(model, codec=..., scaler=scaler)")
         special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}
         how = GroupOptions(**{**given, **special})
         found.check_names(how.codec_for)
@@ -93,7 +95,9 @@ class HookState:
         elif carrier == "hipress":
             if host_group is not None:
                 raise Unsupported("carrier 'hipress' knows the hosts: host_group is for carrier 'group'")
-            self._carrier = EngineCarrier(found.parameters, self._group, how, plan)
+            self._carrier = EngineCarrier(found.parameters, self._group, how, plan, scaling)
+        elif scaling.is_given:
+            raise Unsupported("carrier 'group' does not follow a loss scale yet: give carrier='hipress'")
         elif plan is not None:
             raise Unsupported(
                 "a plan is for HiPress' engine: give carrier='hipress', or codec and codec_for in place of the plan"

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import torch
 
 from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.torch.scaling.loss_scale import UNSCALED
 from hipress.torch.synchronizer import GradientSynchronizer
 
 Values: TypeAlias = dict[str, torch.Tensor]
@@ -44,6 +45,7 @@ class DenseAveraging:
         self.synchronizer = GradientSynchronizer(
             [(f"diloco.{name}", torch.empty(each.shape, dtype=each.dtype)) for name, each in parameters.items()],
             SynchronizationOptions(codec=codec, topology=topology),
+            scaler=UNSCALED,
         )
         self._indices = {name: index for index, name in enumerate(parameters)}
 

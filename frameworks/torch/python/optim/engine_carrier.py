@@ -15,6 +15,7 @@ from hipress.adapter.agreement import agree
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.torch.collectives import allgather_async
 from hipress.torch.optim.travel import Travel
+from hipress.torch.scaling.loss_scale import UNSCALED
 from hipress.torch.synchronizer import GradientSynchronizer
 
 
@@ -31,6 +32,7 @@ class EngineCarrier:
         self.synchronizer = GradientSynchronizer(
             [(f"{kind}.{name}", torch.empty(shape)) for name, shape in shapes.items()],
             SynchronizationOptions(min_compress_bytes=travel.min_compress_bytes),
+            scaler=UNSCALED,
         )
 
     def agree(self, described: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from hipress.torch.optim.carrier import Carrier, carrier_of
 from hipress.torch.optim.engine_carrier import EngineCarrier
 from hipress.torch.optim.travel import Travel
 from hipress.torch.replicas import ReplicaCheck
+from hipress.torch.scaling.loss_scale import scaler_in_use
 from hipress.torch.synchronizer import GradientSynchronizer
 
 Values = dict[str, torch.Tensor]
@@ -31,6 +32,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
     def __init__(self, params: Any, defaults: dict[str, Any], travel: Travel, group: dist.ProcessGroup | None) -> None:
         self._carrier: Carrier | None = None
         self._travel = travel
+        self._scaler_refused = False  # whether no GradScaler steps this optimizer, as the first step has found
         super().__init__(params, defaults)
         self._parameters = _named(self)
         travel.check(list(self._parameters))
@@ -86,6 +88,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         for name, parameter in self._parameters.items():
             if parameter.grad is not None and parameter.grad.layout != torch.strided:
                 raise Unsupported(f"the gradient of '{name}' is sparse: {type(self).__name__} takes dense ones")
+        self._refuse_scaler()
         with torch.no_grad():
             self._step(self.steps + 1)
         if self._has_equal_replicas():
@@ -95,6 +98,18 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
     def _has_equal_replicas(self) -> bool:
         """Whether all ranks have the same parameters now."""
         return True
+
+    def _refuse_scaler(self) -> None:
+        """Raises Unsupported, in the first step, if a GradScaler steps this optimizer."""
+        if self._scaler_refused:
+            return
+        scaler = scaler_in_use()
+        if scaler is not None and id(self) in scaler._per_optimizer_states:
+            raise Unsupported(
+                f"a {type(scaler).__name__} steps this {type(self).__name__}: it would leave out steps on single "
+                "ranks, whose gradients are not finite, and the others would wait; compute in bfloat16 without it"
+            )
+        self._scaler_refused = True
 
     def _step(self, step: int) -> None:
         """Step number `step`, counted from 1, without autograd."""
