@@ -94,7 +94,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 def shape_text(tensor: torch.Tensor) -> str:
     """The shape and the memory order, which ranks compare because they combine values in memory order."""
-    return str(list(tensor.shape)) + memory_order(tensor)
+    return str(list(core_shape(tensor))) + memory_order(tensor)
 
 
 def memory_order(tensor: torch.Tensor) -> str:
@@ -105,6 +105,11 @@ def memory_order(tensor: torch.Tensor) -> str:
 def core_type(tensor: torch.Tensor) -> str:
     """The core's name for the element type; of a complex tensor for that of its real numbers."""
     return DTYPE_NAMES[tensor.dtype.to_real()]
+
+
+def core_shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape; of a complex tensor that of its real numbers."""
+    return (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
 
 
 def core_count(tensor: torch.Tensor) -> int:

@@ -17,8 +17,20 @@ from hipress.torch.process_groups.gpus.side import GpuSide
 
 SIGNSGD = Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll"
 STEPS = 3
-COUNTS = {"a": 5000, "none": 0, "one": 1, "seven": 7, "b": 40_000, "half": 3001, "bfloat": 2000}
-DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16}
+COUNTS = {
+    "a": 5000,
+    "none": 0,
+    "one": 1,
+    "seven": 7,
+    "b": 40_000,
+    "half": 3001,
+    "bfloat": 2000,
+    "fine": 1501,
+    "rough": 999,
+}
+DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16, "fine": torch.float64, "rough": torch.bfloat16}
+#: Without a codec.
+EXACT = dict.fromkeys(["seven", "fine", "rough"], "none")
 CODECS = [
     "onebit(block=64)",
     "tbq(threshold=0.3, gradient_factor=0.7)",
@@ -40,7 +52,7 @@ SUMMED = [
 def tensors_of(rank: int, step: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(100 * step + rank)
     return {
-        name: torch.randn(count, generator=generator).to(DTYPES.get(name, torch.float32))
+        name: torch.randn(count, generator=generator, dtype=torch.float64).to(DTYPES.get(name, torch.float32))
         for name, count in COUNTS.items()
     }
 
@@ -96,7 +108,7 @@ def as_on_the_processor(
             topology,
             ranks_per_host=2 if hosts else 0,
             min_compress_bytes=0,
-            codec_for={"seven": "none"},
+            codec_for=EXACT,
             portion_bytes=4000,
         )
         expected, found = average_of(options), average_of(options, new_side())
@@ -111,7 +123,7 @@ def as_on_the_processor(
 def summed_as_on_the_processor(rank: int, new_side: Callable[[], GpuSide], codecs: Sequence[str] = ()) -> None:
     """The same for codecs whose encoded values are added. Every rank calls it."""
     for codec in codecs or SUMMED:
-        options = GroupOptions(codec, min_compress_bytes=0, codec_for={"seven": "none", "half": "onebit"})
+        options = GroupOptions(codec, min_compress_bytes=0, codec_for={**EXACT, "half": "onebit"})
         expected, found = average_of(options), average_of(options, new_side())
         _same(rank, expected, found, codec)
         found.load_state_dict(expected.state_dict())

@@ -204,6 +204,16 @@ def _replicas(cell: Cell) -> str:
     return cell.averaged(net.weight.grad.full_tensor())
 
 
+def _hybrid(cell: Cell) -> str:
+    backend = ("hipress", BackendOptions(cell.codec))
+    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("rep", "shard"), backend_override={"rep": backend})
+    net: Any = Model(cell)
+    fully_shard(net, mesh=mesh)
+    fsdp.compress_hybrid(net)
+    net().backward(cell.own)
+    return cell.averaged(net.weight.grad.full_tensor())
+
+
 def _shards(cell: Cell) -> str:
     net: Any = Model(cell)
     fully_shard(net, mesh=init_device_mesh("cpu", (2,)))
@@ -258,6 +268,7 @@ WAYS: dict[str, Callable[[Cell], str]] = {
     "`ddp.compress()`": lambda cell: _hook(cell, "group"),
     '`ddp.compress(carrier="hipress")`': lambda cell: _hook(cell, "hipress"),
     "`fsdp.compress_replicas()`": _replicas,
+    "`fsdp.compress_hybrid()`": _hybrid,
     "`fsdp.compress_reduce_scatter()`": _shards,
     "backend `hipress`, `all_reduce()`": _backend,
     "`hipress.torch.optim`": _signum,

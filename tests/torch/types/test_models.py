@@ -72,7 +72,7 @@ def test_complex_gradients_without_a_codec_are_the_mean(tmp_path: Path, carrier:
 
 
 @pytest.mark.parametrize("carrier", ["group", "hipress"])
-@pytest.mark.parametrize("codec", ["int8", "onebit"])
+@pytest.mark.parametrize("codec", ["int8", "onebit", "powersgd(rank=4)"])
 def test_complex_gradients_are_compressed_as_real_numbers(tmp_path: Path, carrier: str, codec: str) -> None:
     first, second = run(_gradients, 2, str(tmp_path), codec, carrier, True)
     total: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def test_complex_gradients_are_compressed_as_real_numbers(tmp_path: Path, carrie
             bound = 1e-6 if name == "phases" else 0.1 if codec == "int8" else 8.0
             assert float((found[name] - mean).abs().max()) < bound, (step, name)
             total[name] = total.get(name, 0) + found[name] - mean
-    if codec == "onebit":  # error feedback: what a step drops comes later
+    if codec != "int8":  # error feedback: what a step drops comes later
         for name, error in total.items():
             assert float(error.abs().mean()) < 1.5, name
 

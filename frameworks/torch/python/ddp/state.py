@@ -219,7 +219,8 @@ def _gradients(bucket: GradBucket) -> Sequence[torch.Tensor]:
     """The bucket's gradients; of complex parameters their flat real numbers."""
     parameters = bucket.parameters()
     if not any(parameter.is_complex() for parameter in parameters):
-        return bucket.gradients()
+        gradients: Sequence[torch.Tensor] = bucket.gradients()
+        return gradients
     # torch's own views are wrong here: it counts complex elements in a buffer of real numbers.
     parts: tuple[torch.Tensor, ...] = as_reals(bucket.buffer()).split([shape_of(each).count for each in parameters])
     return parts
