@@ -193,6 +193,8 @@ def _array(path: Path) -> NDArray[np.float32]:
     # A file of a few bytes can claim to have any number of values.
     except (OSError, ValueError, MemoryError) as error:
         raise InvalidArgument(f"cannot read {path}: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidArgument(f"{path} has elements of type {array.dtype}: programs take real numbers")
     return np.ascontiguousarray(array, np.float32).reshape(-1)
 
 

@@ -45,6 +45,8 @@ def test_run(tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "d.npy"), run.decode((tmp_path / "m").read_bytes(), 100))
     wrong = [*words, f"{tmp_path}/m", "--decode", "--count", "96", "-o", f"{tmp_path}/e.npy"]
     assert "25 bytes, its fields take 24" in hipress(*wrong, code=2)
+    np.save(tmp_path / "c.npy", g.astype(np.complex64))
+    assert "of type complex64" in hipress(*words, f"{tmp_path}/c.npy", "-o", f"{tmp_path}/m", code=2)
     assert "no state 'x'" in hipress(*words, f"{tmp_path}/g.npy", "--state", "x=y", "-o", f"{tmp_path}/m", code=2)
 
 

@@ -135,13 +135,13 @@ def test_a_tensor_without_elements() -> None:
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (lambda g: operators.onebit_encode(g.double()), "gradient must be of dtype float32"),
+        (lambda g: operators.onebit_encode(g.double()), "gradient must be of dtype float32, not float64"),
         (lambda g: operators.onebit_encode(g.t()), r"contiguous; call .contiguous\(\) first"),
         (lambda g: operators.onebit_encode(g, torch.zeros(3)), "residual has 3 elements, the gradient 100"),
         (lambda g: operators.onebit_encode(g, torch.zeros(0)), "residual has no elements"),
         (lambda g: operators.onebit_encode(g, torch.zeros(100), options="error_feedback=false"), "does not keep it"),
         (lambda g: operators.onebit_encode(g, options="feedback=true"), "no option 'feedback'"),
-        (lambda g: operators.onebit_decode(g, 4), "payload must be of dtype uint8"),
+        (lambda g: operators.onebit_decode(g, 4), "payload must be of dtype uint8, not float32"),
         (lambda g: operators.onebit_decode(operators.onebit_encode(g), 10), "codec onebit: "),
         (lambda g: operators.onebit_decode(operators.onebit_encode(g), -1), "must not be negative"),
     ],

@@ -94,6 +94,11 @@ class Interpreter:
         """
         function = self._encode()
         factor = self.params[ir.GRADIENT_FACTOR] if self.program.scales_gradients else 1.0
+        if np.iscomplexobj(gradient):
+            raise InvalidArgument(
+                f"the gradient has elements of type {np.asarray(gradient).dtype}, and programs compute with float32: "
+                "give its real numbers, gradient.view() as the type of its parts"
+            )
         scaled = np.asarray(gradient, np.float32) * (np.float32(scale) * np.float32(factor))
         old = self._zeros(len(scaled)) if state is None or not self.keeps_states else state
         for name in function.states:

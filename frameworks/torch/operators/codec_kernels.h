@@ -44,12 +44,43 @@ struct StateArgument {
   std::optional<Tensor> values;
 };
 
+inline std::string typeName(ScalarType type) {
+  switch (type) {
+    case ScalarType::Float:
+      return "float32";
+    case ScalarType::Double:
+      return "float64";
+    case ScalarType::Half:
+      return "float16";
+    case ScalarType::BFloat16:
+      return "bfloat16";
+    case ScalarType::ComplexFloat:
+      return "complex64";
+    case ScalarType::ComplexDouble:
+      return "complex128";
+    case ScalarType::Byte:
+      return "uint8";
+    case ScalarType::Char:
+      return "int8";
+    case ScalarType::Short:
+      return "int16";
+    case ScalarType::Int:
+      return "int32";
+    case ScalarType::Long:
+      return "int64";
+    case ScalarType::Bool:
+      return "bool";
+    default:
+      return "another type";
+  }
+}
+
 /// Throws InvalidArgument or Unsupported unless the tensor is `type`, contiguous and in host memory.
 inline void checkTensor(const Tensor& tensor, ScalarType type, const std::string& what) {
   if (!tensor.is_cpu()) throw unsupported(what + " must be a CPU tensor; call .cpu() first");
   if (tensor.scalar_type() != type) {
-    throw invalidArgument(
-        what + (type == ScalarType::Byte ? " must be of dtype uint8" : " must be of dtype float32"));
+    throw invalidArgument(what + " must be of dtype " + typeName(type) + ", not " +
+                          typeName(tensor.scalar_type()));
   }
   if (!tensor.is_contiguous()) throw invalidArgument(what + " must be contiguous; call .contiguous() first");
 }

@@ -185,7 +185,8 @@ def _add_decoded(codec: Codec, message: torch.Tensor, output: torch.Tensor) -> N
 
 def _check(tensor: torch.Tensor, dtype: torch.dtype, what: str, device: torch.device | None = None) -> None:
     if tensor.dtype != dtype:
-        raise InvalidArgument(f"{what} must be of dtype {str(dtype).removeprefix('torch.')}")
+        wanted, given = (str(each).removeprefix("torch.") for each in (dtype, tensor.dtype))
+        raise InvalidArgument(f"{what} must be of dtype {wanted}, not {given}")
     if not tensor.is_contiguous():
         raise InvalidArgument(f"{what} must be contiguous; call .contiguous() first")
     if device is not None and tensor.device != device:

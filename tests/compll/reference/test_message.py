@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hipress.compll.reference.message import pack, pack_trits, packed_bytes, unpack, unpack_trits
-from hipress.errors import CorruptPayload
-from tests.compll.programs import decoder, encoder, floats
+from hipress.errors import CorruptPayload, InvalidArgument
+from tests.compll.programs import codec, decoder, encoder, floats
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
@@ -156,3 +156,11 @@ def test_no_elements_and_lost_gradients() -> None:
     with pytest.raises(CorruptPayload):
         run.decode(b"x", 0)
     assert np.isnan(run.decode(b"", 3)).all()
+
+
+def test_complex_gradients_are_refused() -> None:
+    """NumPy would drop the imaginary parts."""
+    for dtype in (np.complex64, np.complex128):
+        with pytest.raises(InvalidArgument, match=f"elements of type {np.dtype(dtype)}, and programs compute with"):
+            codec("int8").encode(np.ones(4, dtype))  # type: ignore[arg-type]
+    assert codec("int8").encode(np.ones(4)) == codec("int8").encode(floats(1, 1, 1, 1))  # type: ignore[arg-type]

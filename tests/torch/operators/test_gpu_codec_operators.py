@@ -209,13 +209,13 @@ def test_a_gpu_that_fails_is_told() -> None:
 @pytest.mark.parametrize(
     ("operator", "arguments", "options", "words"),
     [
-        ("onebit_encode", lambda g: (g.double(),), "", "gradient must be of dtype float32"),
+        ("onebit_encode", lambda g: (g.double(),), "", "gradient must be of dtype float32, not float64"),
         ("onebit_encode", lambda g: (g.view(10, 10).t(),), "", r"contiguous; call .contiguous\(\) first"),
         ("onebit_encode", lambda g: (g, torch.zeros(3)), "", "residual has 3 elements, the gradient 100"),
         ("onebit_encode", lambda g: (g, torch.zeros(0)), "", "residual has no elements"),
         ("onebit_encode", lambda g: (g, torch.zeros(100)), "error_feedback=false", "does not keep it"),
         ("onebit_encode", lambda g: (g,), "feedback=true", "no option 'feedback'"),
-        ("onebit_decode", lambda g: (g, 4), "", "payload must be of dtype uint8"),
+        ("onebit_decode", lambda g: (g, 4), "", "payload must be of dtype uint8, not float32"),
         ("onebit_decode", lambda g: (torch.zeros(6, dtype=torch.uint8), 4), "", "the payload has 6 bytes"),
         ("onebit_decode", lambda g: (torch.zeros(13, dtype=torch.uint8)[1:], 4), "", "multiple of 4 bytes"),
         ("onebit_decode", lambda g: (torch.zeros(12, dtype=torch.uint8), -1), "", "must not be negative"),
