@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from hipress._core import describe_codecs
 WARMUP_FACTOR = 1 / 4
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(
+    arguments: Sequence[str] | None = None, add_more: Callable[[argparse.ArgumentParser], None] | None = None
+) -> argparse.Namespace:
+    """`add_more` adds a framework's own options."""
     codecs = "; ".join(codec_text(name, options) for name, options in codec_options().items())
     parser = argparse.ArgumentParser(
         description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -30,6 +33,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first weights and of the order of images")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
+    if add_more is not None:
+        add_more(parser)
     return parser.parse_args(arguments)
 
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import devices
 import torch
 from torch import nn
 from torch.nn import functional
@@ -55,6 +56,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--num-warmup-batches", type=int, default=3)
     parser.add_argument("--num-iters", type=int, default=10, help="iterations that are measured")
+    devices.add_device(parser)
     return parser.parse_args()
 
 
@@ -108,16 +110,17 @@ def plan_of(model: nn.Module, arguments: argparse.Namespace) -> Plan:
 def main() -> None:
     arguments = parse_arguments()
     hp.init()
+    device = devices.chosen(arguments)
     torch.set_num_threads(max(1, torch.get_num_threads() // hp.local_size()))
     torch.manual_seed(hp.rank())
-    model = MODELS[arguments.model]()
+    model = MODELS[arguments.model]().to(device)
     plan = plan_of(model, arguments) if arguments.compress else None
     momentum = 0.0 if arguments.compress and arguments.compressor.startswith("dgc") else 0.9
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum)
     optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), plan=plan)
     hp.broadcast_parameters(model.state_dict(), root_rank=0)
-    images = torch.randn(arguments.batch_size, 3, arguments.image_size, arguments.image_size)
-    labels = torch.randint(1000, (arguments.batch_size,))
+    images = torch.randn(arguments.batch_size, 3, arguments.image_size, arguments.image_size, device=device)
+    labels = torch.randint(1000, (arguments.batch_size,), device=device)
     seconds: list[float] = []
     sent = 0
     for iteration in range(arguments.num_warmup_batches + arguments.num_iters):
@@ -127,6 +130,8 @@ def main() -> None:
         optimizer.zero_grad()
         functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
         seconds.append(time.perf_counter() - started)
     if hp.rank() == 0:
         median = statistics.median(seconds[arguments.num_warmup_batches :])

@@ -13,6 +13,7 @@ import time
 from pydoc_data.topics import topics
 
 import torch
+from devices import add_device
 from torch import Tensor, nn
 from torch.nn import functional
 from ways_in import WAYS, synchronised
@@ -51,7 +52,7 @@ class Decoder(nn.Module):
         self.scores = nn.Linear(width, characters, bias=False)
 
     def forward(self, text: Tensor) -> Tensor:
-        values = self.characters(text) + self.places(torch.arange(text.shape[1]))
+        values = self.characters(text) + self.places(torch.arange(text.shape[1], device=text.device))
         result: Tensor = self.scores(self.last(self.blocks(values)))
         return result
 
@@ -72,6 +73,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--length", type=int, default=256, help="characters of a sequence")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384, help="a multiple of 6, the number of heads")
+    add_device(parser)
     return parser.parse_args()
 
 
@@ -79,15 +81,13 @@ def train(way: str, text: Tensor, characters: int, arguments: argparse.Namespace
     torch.manual_seed(0)
     model = Decoder(characters, arguments.length, arguments.layers, heads=6, width=arguments.width)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    with synchronised(
-        way, model, lambda one: torch.optim.AdamW(one.parameters(), lr=1e-3), arguments.codec
-    ) as training:
+    with synchronised(way, model, lambda one: torch.optim.AdamW(one.parameters(), lr=1e-3), arguments) as training:
         torch.set_num_threads(max(1, torch.get_num_threads() // hp.local_size()))
         random = torch.Generator().manual_seed(hp.rank())  # every rank reads other places of the text
         sent, started = training.sent_bytes(), time.perf_counter()
         for _ in range(arguments.steps):
             starts = torch.randint(len(text) - arguments.length - 1, (arguments.batch, 1), generator=random)
-            sequences = text[starts + torch.arange(arguments.length + 1)]
+            sequences = text[starts + torch.arange(arguments.length + 1)].to(training.device)
             training.optimizer.zero_grad()
             scores = training.model(sequences[:, :-1])
             loss = functional.cross_entropy(scores.flatten(0, 1), sequences[:, 1:].flatten())

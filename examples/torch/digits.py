@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import devices
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -65,17 +66,18 @@ def measure_accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
 
 def main(options: Sequence[str] | None = None) -> None:
     """Trains once. `options`: the options of the command line; None: this program's own."""
-    arguments = parse_arguments(options)
+    arguments = parse_arguments(options, devices.add_device)
     hp.init()
+    device = devices.chosen(arguments)
     torch.set_num_threads(1)  # several ranks share the cores of this machine
     torch.manual_seed(arguments.seed)
-    images, labels, test_images, test_labels = load_images()
+    images, labels, test_images, test_labels = (each.to(device) for each in load_images())
     steps_per_epoch = len(images) // (arguments.batch_size * hp.size())
     if steps_per_epoch == 0:
         raise SystemExit(f"{len(images)} images do not fill one batch of {hp.size()} ranks: lower --batch-size")
     steps = arguments.epochs * steps_per_epoch
 
-    model = build_model()
+    model = build_model().to(device)
     momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own momentum
     optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=momentum)
     warmup = warmup_codecs(arguments.codec, arguments.warmup_epochs)

@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+import devices
 import torch
 from image_folder import Batches, ImageFolder
 from torch import nn
@@ -53,6 +54,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--wd", type=float, default=0.00005, help="weight decay")
     parser.add_argument("--workers", type=int, default=0, help="processes that read images, per rank")
     parser.add_argument("--seed", type=int, default=42)
+    devices.add_device(parser)
     return parser.parse_args()
 
 
@@ -74,7 +76,8 @@ def measure_accuracy(model: nn.Module, arguments: argparse.Namespace) -> float:
     model.eval()
     with torch.no_grad():
         for batch, labels in DataLoader(images, arguments.batch_size, sampler=share, num_workers=arguments.workers):
-            right.append((model(batch).argmax(dim=1) == labels).double())
+            device = next(model.parameters()).device
+            right.append((model(batch.to(device)).argmax(dim=1).cpu() == labels).double())
     model.train()
     return float(hp.allreduce(torch.cat(right).mean(), name="accuracy"))
 
@@ -82,10 +85,11 @@ def measure_accuracy(model: nn.Module, arguments: argparse.Namespace) -> float:
 def main() -> None:
     arguments = parse_arguments()
     hp.init()
+    device = devices.chosen(arguments)
     torch.set_num_threads(max(1, torch.get_num_threads() // hp.local_size()))
     torch.manual_seed(arguments.seed)
     batches = Batches(arguments)
-    model = MODELS[arguments.model]()
+    model = MODELS[arguments.model]().to(device)
     momentum = 0.0 if arguments.algorithm.startswith("dgc") else arguments.momentum
     optimizer = torch.optim.SGD(model.parameters(), arguments.base_lr, momentum, weight_decay=arguments.wd)
     optimizer = hp.DistributedOptimizer(
@@ -103,7 +107,7 @@ def main() -> None:
                 group["lr"] = learning_rate(arguments, epoch + iteration / len(batches))
             started = time.perf_counter()
             optimizer.zero_grad()
-            loss = functional.cross_entropy(model(images), labels)
+            loss = functional.cross_entropy(model(images.to(device)), labels.to(device))
             loss.backward()
             optimizer.step()
             seconds.append(time.perf_counter() - started)

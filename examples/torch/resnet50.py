@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import torch
+from devices import add_device
 from torch.nn import functional
 from ways_in import WAYS, synchronised
 
@@ -31,17 +32,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=10, help="steps that are measured, after one that is not")
     parser.add_argument("--batch", type=int, default=4, help="images of each rank")
     parser.add_argument("--image-size", type=int, default=224, help="pixels")
+    add_device(parser)
     return parser.parse_args()
 
 
 def measure(way: str, arguments: argparse.Namespace) -> None:
     torch.manual_seed(0)
-    with synchronised(
-        way, Resnet50(), lambda one: torch.optim.SGD(one.parameters(), lr=0.01), arguments.codec
-    ) as training:
+    with synchronised(way, Resnet50(), lambda one: torch.optim.SGD(one.parameters(), lr=0.01), arguments) as training:
+        device = training.device
         torch.set_num_threads(max(1, torch.get_num_threads() // hp.local_size()))
-        images = torch.randn(arguments.batch, 3, arguments.image_size, arguments.image_size)
-        labels = torch.randint(1000, (arguments.batch,))
+        images = torch.randn(arguments.batch, 3, arguments.image_size, arguments.image_size, device=device)
+        labels = torch.randint(1000, (arguments.batch,), device=device)
         seconds: list[float] = []
         sent = 0
         for step in range(1 + arguments.steps):
@@ -51,6 +52,8 @@ def measure(way: str, arguments: argparse.Namespace) -> None:
             training.optimizer.zero_grad()
             functional.cross_entropy(training.model(images), labels).backward()
             training.optimizer.step()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
             seconds.append(time.perf_counter() - started)
         median = statistics.median(seconds[1:])
         megabytes = (training.sent_bytes() - sent) / arguments.steps / 1e6
