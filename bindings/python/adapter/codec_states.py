@@ -231,11 +231,21 @@ def load_states(
 def load_lists(
     lists: Sequence[tuple[TensorList, Mapping[str, Any] | Sequence[Mapping[str, Any]]]],
     to_array: Callable[[Any], Array] = np.asarray,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Does load_states() for several lists, each with its states. After an error all lists are unchanged."""
+    """Does load_states() for several lists, each with its states. After an error all lists are unchanged.
+
+    `check`: the last check of the states; the other ranks raise Mismatch if it raises an error of HiPress.
+    """
+
+    def checked() -> list[tuple[dict[str, Array], Any]]:
+        made = [_checked(tensors, states, to_array) for tensors, states in lists]
+        check()
+        return made
+
     made, _ = _agreed(
         lists[0][0].engine,
-        lambda: [_checked(tensors, states, to_array) for tensors, states in lists],
+        checked,
         lambda made: {
             "the number of steps in codecs' states": ", ".join(
                 _steps_text(given, tensors) for (given, _), (tensors, _) in zip(made, lists, strict=True)

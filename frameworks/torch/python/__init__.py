@@ -117,6 +117,7 @@ from hipress.torch.state import (  # noqa: E402
     broadcast_optimizer_state,
     broadcast_parameters,
 )
+from hipress.torch.states.rank_states import RankStates  # noqa: E402
 from hipress.torch.synchronizer import GradientSynchronizer  # noqa: E402
 from hipress.torch.weight_stream import WeightStream  # noqa: E402
 
@@ -143,6 +144,7 @@ __all__ = [
     "PeerLost",
     "ProcessSet",
     "Product",
+    "RankStates",
     "Refused",
     "Sum",
     "Timeout",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from hipress.adapter import codec_states as adapter
@@ -14,8 +15,11 @@ from hipress.errors import InvalidArgument
 from hipress.torch.diloco import DiLoCo
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
 from hipress.torch.optim.synchronizing import SynchronizingOptimizer
+from hipress.torch.states.state_sum import check_sum, sum_of
 from hipress.torch.synchronizer import GradientSynchronizer
 
+#: The key of the states' checksum.
+_SUM = "hipress:sum"
 #: The objects that have codec states.
 Keeper: TypeAlias = "DistributedTorchOptimizer | GradientSynchronizer | DiLoCo | SynchronizingOptimizer"
 
@@ -46,6 +50,7 @@ def codec_states(optimizer: Keeper, *, exact: bool = False) -> dict[str, torch.T
     states: dict[str, Any] = {}
     for tensors in _lists_of(optimizer, "codec_states"):
         states |= collect(tensors)
+    states[_SUM] = np.array([sum_of(states)], np.int64)
     return {key: torch.from_numpy(values) for key, values in states.items()}
 
 
@@ -70,9 +75,19 @@ def load_codec_states(optimizer: Keeper, states: Mapping[str, Any] | Sequence[Ma
     def is_of_first(key: str) -> bool:  # also keys of no list: the first list refuses them
         return not any(_is_of(key, each) for each in others)
 
-    loaded = [(first, _parted(states, is_of_first))]
-    loaded += [(each, _parted(states, partial(_is_shared_or_of, tensors=each))) for each in others]
-    adapter.load_lists(loaded, as_array)
+    given = _without_sum(states)
+    loaded = [(first, _parted(given, is_of_first))]
+    loaded += [(each, _parted(given, partial(_is_shared_or_of, tensors=each))) for each in others]
+    adapter.load_lists(loaded, as_array, lambda: _check_sums(states))
+
+
+def _check_sums(states: Any) -> None:
+    for each in [states] if isinstance(states, Mapping) else states:
+        check_sum(each, _SUM)
+
+
+def _without_sum(states: Any) -> Any:
+    return _parted(states, lambda key: key != _SUM)
 
 
 def _parted(states: Any, belongs: Callable[[str], bool]) -> Any:

@@ -21,6 +21,6 @@ def test_the_blocks_for_pytorch_run_on_two_ranks(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     blocks = [block for block in pages.blocks(PAGE, "python") if not re.search("keras|mxnet", block)]
     script.write_text("\n".join(blocks) + _KEYS)
-    saved = set(re.findall(r"'(weight.\w+|hipress)'", pages.launch(script, ranks=2)))
+    saved = set(re.findall(r"'(weight.\w+|hipress|hipress:sum)'", pages.launch(script, ranks=2)))
     listed = set(re.findall(r"^\| `(\S+)` \|", (pages.ROOT / PAGE).read_text(), re.MULTILINE))
     assert listed == saved | {"weight:unsent", "weight/limit:block"}

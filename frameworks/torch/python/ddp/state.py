@@ -27,6 +27,7 @@ from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.scaling.loss_scale import LossScale
+from hipress.torch.states.state_sum import check_sum, with_sum
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -127,14 +128,15 @@ class HookState:
         """The codec states of this rank and the number of steps. Every rank saves its own, between two steps."""
         if self._kept is not None:
             return self._kept
-        return {"steps": self._steps, "states": self._running().state_dict()}
+        return with_sum({"steps": self._steps, "states": self._running().state_dict()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from the state_dict() of the same rank in a job with the same world size. All ranks call it.
 
         Raises InvalidArgument; with carrier "hipress" the other ranks then raise Mismatch.
         """
-        self._running().load_state_dict(_checked(state)["states"])
+        carrier = self._running()
+        carrier.load_state_dict(_checked(state, carrier)["states"])
         self._steps = int(state["steps"])
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
@@ -144,7 +146,8 @@ class HookState:
         """
         if isinstance(saved, Mapping) or not saved:
             raise InvalidArgument("load_states_of() takes a list with the states of all ranks, at least one")
-        self._running().load_states_of([_checked(each)["states"] for each in saved])
+        carrier = self._running()
+        carrier.load_states_of([_checked(each, carrier)["states"] for each in saved])
         self._steps = int(saved[0]["steps"])
 
     def states_of_all(self) -> list[dict[str, Any]]:
@@ -202,9 +205,11 @@ def _check(group: dist.ProcessGroup, parameters: Mapping[str, torch.nn.Parameter
     return ReplicaCheck(agreeing(group, device), lambda: parameters.items())
 
 
-def _checked(state: Any) -> Mapping[str, Any]:
+def _checked(state: Any, carrier: object) -> Mapping[str, Any]:
     """Raises InvalidArgument unless HookState.state_dict() can have returned it."""
     if isinstance(state, Mapping) and "steps" in state and "states" in state:
+        if not isinstance(carrier, EngineCarrier):  # whose states have a checksum that the ranks check together
+            check_sum(state)
         return state
     what = f"a {type(state).__name__}"
     if isinstance(state, Mapping):

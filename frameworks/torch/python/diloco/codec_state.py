@@ -9,12 +9,13 @@ from typing import Any
 
 from hipress.errors import HipressError, InvalidArgument
 from hipress.torch.diloco.averaging import Averaging
+from hipress.torch.states.state_sum import check_sum, with_sum
 
 
 def saved_codecs(averaging: Averaging, rank: int, world: int) -> dict[str, Any] | None:
     """The value of "codecs" in the state of rank `rank` of `world`; None: this way of averaging has no codec states."""
     own = averaging.codec_states()
-    return None if own is None else {"rank": rank, "world": world, **own}
+    return None if own is None else {"rank": rank, "world": world, **with_sum(own)}
 
 
 @contextmanager
@@ -62,3 +63,5 @@ def load_codecs(states: Sequence[Mapping[str, Any]], averaging: Averaging, rank:
             "ranks, in their order"
         )
     averaging.load_codec_states([found[rank]] if len(found) == world else found)
+    for each in found:  # afterwards: it says less than the codecs' own errors, and unchanged_by_errors() undoes it
+        check_sum({key: value for key, value in each.items() if key not in ("rank", "world")})

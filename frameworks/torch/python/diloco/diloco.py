@@ -142,6 +142,11 @@ class DiLoCo(NotCopied):
         return self._outer.optimizer
 
     @property
+    def uses_engine_codecs(self) -> bool:
+        """Whether codec_states() has what codecs hold back, and not state_dict()."""
+        return isinstance(self._averaging, DenseAveraging)
+
+    @property
     def synchronizer(self) -> GradientSynchronizer:
         """The list of pseudo-gradients, with what codecs remember of them. Raises InvalidArgument with SparseLoCo or a
         process group."""

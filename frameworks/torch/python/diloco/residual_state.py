@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from hipress.errors import InvalidArgument
 from hipress.torch.diloco.averaging import Values
+from hipress.torch.states.state_sum import SUM, check_against, sum_of
 
 
 def saved_residuals(residuals: Values | None, rank: int, world: int) -> dict[str, Any] | None:
@@ -17,7 +19,7 @@ def saved_residuals(residuals: Values | None, rank: int, world: int) -> dict[str
     if residuals is None:
         return None
     values = {name: each.clone() for name, each in residuals.items()}
-    return {"rank": rank, "world": world, "values": values}
+    return {"rank": rank, "world": world, "values": values, SUM: sum_of(values)}
 
 
 def residuals_for(states: Sequence[Mapping[str, Any]], own: Values | None, rank: int, world: int) -> Values | None:
@@ -44,6 +46,7 @@ def residuals_for(states: Sequence[Mapping[str, Any]], own: Values | None, rank:
                 f"the state is of rank {of['rank']} of {of['world']}, and this is rank {rank} of {world}: its "
                 "residuals are that rank's own; give the list of all old ranks' states, in their order"
             )
+        check_against(of.get(SUM), functools.partial(sum_of, of["values"]))
         return dict(of["values"])
     for place, each in enumerate(saved):
         if (each["rank"], each["world"]) != (place, len(saved)):
@@ -51,6 +54,8 @@ def residuals_for(states: Sequence[Mapping[str, Any]], own: Values | None, rank:
                 f"state {place} of {len(saved)} is of rank {each['rank']} of {each['world']}: give the states of all "
                 "old ranks, in their order"
             )
+    for each in saved:
+        check_against(each.get(SUM), functools.partial(sum_of, each["values"]))
     if len(saved) == world:
         return dict(saved[rank]["values"])
     return {name: torch.stack([each["values"][name] for each in saved]).mean(0) for name in own}

@@ -8,7 +8,7 @@ and never encode results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -114,6 +114,10 @@ class ReduceScatterState:
             if before is not None:
                 unit.scatter_by(before)
         self.replaced = [(unit, None) for unit, _ in self.replaced]
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Goes on from the states of all ranks of an earlier job, which are the same."""
+        self.load_state_dict(saved[0])
 
 
 class _CompressedReduceScatter(ReduceScatter):

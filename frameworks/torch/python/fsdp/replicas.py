@@ -21,6 +21,7 @@ from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
+from hipress.torch.states.state_sum import check_sum, with_sum
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -121,7 +122,9 @@ class ReplicaState:
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each unit. Call it between two steps only."""
-        return {"steps": [unit.steps for unit in self._units], "states": self._running().state_dict()}
+        shards = [list(unit.shard) for unit in self._units]
+        states = self._running().state_dict()
+        return with_sum({"steps": [unit.steps for unit in self._units], "shards": shards, "states": states})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from the state_dict() of the same rank. Raises InvalidArgument if the state is of another model."""
@@ -129,8 +132,28 @@ class ReplicaState:
             raise InvalidArgument(
                 f"the state is of a model with {len(state['steps'])} sharded modules; this one has {len(self._units)}"
             )
+        check_sum(state)
         self._running().load_state_dict(state["states"])
         for unit, steps in zip(self._units, state["steps"], strict=True):
+            unit.steps = int(steps)
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Goes on from the state_dict() of all ranks of an earlier job with another number of hosts, in rank order.
+
+        Their residuals go into the next averages. Raises InvalidArgument if none of the states is of this rank's
+        shards.
+        """
+        for each in saved:
+            check_sum(each)
+        shards = [list(unit.shard) for unit in self._units]
+        own = [each for each in saved if each.get("shards") == shards]
+        if not own:
+            raise InvalidArgument(
+                f"none of the {len(saved)} states is of this rank's shards: the number of ranks of a host, or the "
+                "model, is another one"
+            )
+        self._running().load_states_of([each["states"] for each in own])
+        for unit, steps in zip(self._units, own[0]["steps"], strict=True):
             unit.steps = int(steps)
 
     @property

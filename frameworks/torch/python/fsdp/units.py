@@ -77,6 +77,11 @@ class Unit:
         return [(name, each.to_local()) for name, each in zip(self._names, shards, strict=True)]
 
     @property
+    def shard(self) -> tuple[int, int]:
+        """The number of this rank's shard, and how many there are."""
+        return (0, 1) if self.shard_group is None else (self.shard_group.rank(), self.shard_group.size())
+
+    @property
     def elements(self) -> int:
         """Number of elements of all shards of this rank; of complex ones twice as many."""
         return sum(shape.count for shape in self.shapes.values())

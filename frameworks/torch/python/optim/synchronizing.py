@@ -18,6 +18,7 @@ from hipress.torch.optim.engine_carrier import EngineCarrier
 from hipress.torch.optim.travel import Travel
 from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.scaling.loss_scale import scaler_in_use
+from hipress.torch.states.state_sum import SUM, check_against, sum_of
 from hipress.torch.synchronizer import GradientSynchronizer
 
 Values = dict[str, torch.Tensor]
@@ -157,7 +158,13 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
             **{key: each.state_dict() for key, each in self._carriers().items()},
             **self._own_state(),
         }
-        return {**super().state_dict(), "hipress": own}
+        whole = super().state_dict()
+        own[SUM] = self._sum_of(whole, own)
+        return {**whole, "hipress": own}
+
+    def _sum_of(self, whole: Mapping[str, Any], own: Mapping[str, Any]) -> int:
+        """Of the values that may differ between ranks."""
+        return sum_of([whole["state"], *(own[key] for key in self._carriers())])
 
     def _own_state(self) -> dict[str, Any]:
         return {}
@@ -173,6 +180,8 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         """
         own = state_dict.get("hipress")
         self._check_state(state_dict, own)
+        if own is not None:
+            check_against(own.get(SUM), lambda: self._sum_of(state_dict, own))
         carrier = self._exchange()
         codecs = {key: None if own is None else own[key] for key in self._carriers()}
         of_another = own is not None and (own["rank"], own["world"]) != (carrier.rank, carrier.world)

@@ -21,6 +21,7 @@ from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.unmet import Unmet
+from hipress.torch.states.state_sum import check_sum, with_sum
 
 _CPU = torch.device("cpu")
 #: What codecs, which take float32, can represent.
@@ -201,7 +202,7 @@ class CompressingGroup(dist.ProcessGroup):
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank, and the number of steps of each gradient. Between two steps only."""
         tensors = {name: [each.count, CORE_NAMES[each.dtype], each.dimensions] for name, each in self._declared.items()}
-        return {"steps": dict(self._steps), "tensors": tensors, "states": self._running().state_dict()}
+        return with_sum({"steps": dict(self._steps), "tensors": tensors, "states": self._running().state_dict()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() of the same rank, of as many ranks, returned. All ranks call it. Raises
@@ -211,6 +212,7 @@ class CompressingGroup(dist.ProcessGroup):
                 "this is no state_dict() of a group of the backend 'hipress', or of an earlier version, in which "
                 "gradients had no names"
             )
+        check_sum(state)
         dtypes = {name: dtype for dtype, name in CORE_NAMES.items()}
         self.declare(
             {
