@@ -38,12 +38,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     "uint16 to uint64": ("uint16", "uint32", "uint64"),
     "float8": ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     "quantised": ("qint8", "quint8", "qint32"),
-    "fewer bits": (
-        *(f"{kind}{bits}" for kind in ("uint", "int") for bits in (1, 2, 4, 7)),
-        "bits8",
-        "bits16",
-        "float4_e2m1fn_x2",
-    ),
+    "fewer bits": ("uint1", "uint4", "int4", "int7", "bits8", "bits16", "float4_e2m1fn_x2"),
 }
 
 
