@@ -4,16 +4,20 @@
 #include <Python.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "bindings/module/interruptibly.h"
 #include "bindings/module/module.h"
 #include "bindings/module/seconds.h"
+#include "bindings/module/waiting/interruptibly.h"
+#include "bindings/module/waiting/left_threads.h"
+#include "bindings/module/waiting/stop.h"
 #include "core/base/error_name.h"
 #include "core/control/control_plane.h"
 #include "core/control/local_control.h"
@@ -155,13 +159,17 @@ std::pair<std::shared_ptr<ControlPlane>, std::string> connect(int rank, int worl
                                                               const std::string& host, int port,
                                                               const std::string& token, double timeout,
                                                               double heartbeat, double heartbeatLimit,
-                                                              double stallWarning) {
-  return interruptibly([options = rendezvous(rank, worldSize, host, port, -1, token, timeout, heartbeat,
-                                             heartbeatLimit, stallWarning)] {
-    std::string address;
-    auto plane = shared(connectControl(options, &address));
-    return std::pair(std::move(plane), std::move(address));
-  });
+                                                              double stallWarning, const Stop& stop) {
+  RendezvousOptions options =
+      rendezvous(rank, worldSize, host, port, -1, token, timeout, heartbeat, heartbeatLimit, stallWarning);
+  options.stop = tokenOf(stop);
+  return interruptibly(
+      [options] {
+        std::string address;
+        auto plane = shared(connectControl(options, &address));
+        return std::pair(std::move(plane), std::move(address));
+      },
+      options.stop);
 }
 
 std::vector<std::shared_ptr<ControlPlane>> makeLocal(int worldSize) {
@@ -174,6 +182,15 @@ std::vector<std::shared_ptr<ControlPlane>> makeLocal(int worldSize) {
 }  // namespace
 
 void bindControl(py::module_& module) {
+  py::class_<std::stop_source>(module, "StopSource")
+      .def(py::init<>())
+      .def("request_stop", &std::stop_source::request_stop, NoGil());
+  // Registered before shutdown() is, so it runs after it.
+  py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    constexpr std::chrono::seconds kLongestWait{5};
+    const py::gil_scoped_release release;
+    joinLeftThreads(kLongestWait);
+  }));
   py::class_<NoticeLog, std::shared_ptr<NoticeLog>>(module, "_NoticeLog");
 
   py::class_<ControlPlane, std::shared_ptr<ControlPlane>>(module, "ControlPlane", py::dynamic_attr())
@@ -209,7 +226,8 @@ void bindControl(py::module_& module) {
 
   module.def("connect_control", &connect, py::kw_only(), py::arg("rank"), py::arg("world_size"),
              py::arg("host") = "127.0.0.1", py::arg("port"), py::arg("token"), py::arg("timeout") = 60.0,
-             py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0, py::arg("stall_warning") = 60.0);
+             py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0, py::arg("stall_warning") = 60.0,
+             py::arg("stop") = py::none());
   module.def("make_local_control", &makeLocal, py::arg("world_size"));
   module.def("network_interfaces", [] {
     py::list list;

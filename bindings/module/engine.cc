@@ -21,11 +21,12 @@
 #include <vector>
 
 #include "bindings/module/device.h"
-#include "bindings/module/interruptibly.h"
 #include "bindings/module/keep.h"
 #include "bindings/module/kind_names.h"
 #include "bindings/module/module.h"
 #include "bindings/module/seconds.h"
+#include "bindings/module/waiting/interruptibly.h"
+#include "bindings/module/waiting/stop.h"
 #include "core/base/error_name.h"
 #include "core/casync/run/current_engine.h"
 #include "core/codec/scratch_bytes.h"
@@ -99,7 +100,7 @@ EngineOptions optionsFrom(const py::dict& given) {
 std::shared_ptr<Engine> shared(std::unique_ptr<Engine> engine) {
   return {engine.release(), [process = ::getpid()](Engine* owned) {
             if (process != ::getpid()) return;
-            if (PyGILState_Check() == 0) {
+            if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) {
               delete owned;
               return;
             }
@@ -373,20 +374,23 @@ void bindEngine(py::module_& module) {
   module.def(
       "connect_engine",
       [](const std::shared_ptr<ControlPlane>& control, const std::string& localAddress, const py::dict& given,
-         const std::string& devices, double startTimeout) {
-        EngineOptions options = optionsFrom(given);
-        const py::gil_scoped_release nogil;
+         const std::string& devices, double startTimeout, const Stop& stop) {
         UcxOptions ucx;
         ucx.devices = devices;
         ucx.localAddress = localAddress;
         ucx.timeout = milliseconds(startTimeout);
-        auto transport = makeUcxTransport(*control, ucx);
-        if (options.hosts.empty()) options.hosts = gatherHosts(*control, ucx.timeout);
-        options.neighbours = gatherNeighbours(*control, transport->rank(), options.hosts, ucx.timeout);
-        return shared(std::make_unique<Engine>(control, std::move(transport), std::move(options)));
+        ucx.stop = tokenOf(stop);
+        return interruptibly(
+            [control, ucx, options = optionsFrom(given)]() mutable {
+              auto transport = makeUcxTransport(*control, ucx);
+              if (options.hosts.empty()) options.hosts = gatherHosts(*control, ucx.timeout);
+              options.neighbours = gatherNeighbours(*control, transport->rank(), options.hosts, ucx.timeout);
+              return shared(std::make_unique<Engine>(control, std::move(transport), std::move(options)));
+            },
+            ucx.stop);
       },
       py::arg("control"), py::arg("local_address"), py::arg("options"), py::arg("devices") = "",
-      py::arg("start_timeout") = 60.0,
+      py::arg("start_timeout") = 60.0, py::arg("stop") = py::none(),
       "An engine over UCX; all ranks call it, and wait for each other for up to `start_timeout` seconds.");
 
   module.def(

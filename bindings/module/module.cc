@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindDeviceOperators(module);
   hipress::bindings::bindTensorSpec(module);
   hipress::bindings::bindEngine(module);
+  hipress::bindings::bindSharedMemory(module);
   hipress::bindings::bindCodecStates(module);
   hipress::bindings::bindGraphs(module);
   hipress::bindings::bindPartitions(module);

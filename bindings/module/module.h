@@ -22,6 +22,7 @@ void bindTensorSpec(pybind11::module_& module);
 void bindGraphs(pybind11::module_& module);
 void bindPartitions(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
+void bindSharedMemory(pybind11::module_& module);
 void bindCodecStates(pybind11::module_& module);
 void bindSimulation(pybind11::module_& module);
 void bindPartsAsBytes(pybind11::module_& module);

@@ -17,7 +17,8 @@ namespace {
 
 class CallerAndHelpers final : public Parallel {
  public:
-  explicit CallerAndHelpers(int threads) : helpers_(threads - 1) {}
+  explicit CallerAndHelpers(int threads)
+      : helpers_(threads - 1, nullptr) {}  // run() gives a body's exception to its caller
   size_t threads() const override { return helpers_.threads() + 1; }
   void run(size_t count, const std::function<void(size_t)>& body) override { helpers_.run(count, body); }
 

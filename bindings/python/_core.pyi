@@ -254,6 +254,12 @@ def set_isa_level(name: str) -> None: ...
 
 # control
 
+class StopSource:
+    """Ends calls that wait."""
+
+    def __init__(self) -> None: ...
+    def request_stop(self) -> bool: ...
+
 class ControlPlane:
     """One rank's control connection with rank 0. Timeouts are in seconds."""
 
@@ -303,8 +309,10 @@ def connect_control(
     heartbeat: float = 1.0,
     heartbeat_limit: float = 7.0,
     stall_warning: float = 60.0,
+    stop: StopSource | None = None,
 ) -> tuple[ControlPlane, str]:
-    """Joins the job. Also returns this rank's address, the address of the interface that leads to rank 0."""
+    """Joins the job. Also returns this rank's address, the address of the interface that leads to rank 0. After `stop`
+    it raises NotInitialized."""
 
 def make_local_control(world_size: int) -> list[ControlPlane]:
     """The connections of a job whose ranks are threads of this process."""
@@ -485,10 +493,16 @@ def move_blocks(
     """Starts an allgather (`rows`: this rank's number of rows) or an alltoall (`rows`: one number for each rank)."""
 
 def connect_engine(
-    control: ControlPlane, local_address: str, options: dict[str, Any], devices: str = "", start_timeout: float = 60.0
+    control: ControlPlane,
+    local_address: str,
+    options: dict[str, Any],
+    devices: str = "",
+    start_timeout: float = 60.0,
+    stop: StopSource | None = None,
 ) -> Engine:
     """Makes an engine over UCX. All ranks call it, and wait for each other for up to start_timeout seconds. `devices`:
-    the devices for UCX, in the format of UCX_NET_DEVICES; empty: the interface of local_address."""
+    the devices for UCX, in the format of UCX_NET_DEVICES; empty: the interface of local_address. After `stop` it raises
+    NotInitialized."""
 
 def make_local_engines(
     world_size: int,
@@ -519,6 +533,9 @@ def host_identity() -> str:
     """A text that is equal on all ranks of one host, which can share memory."""
 
 def ucx_info() -> dict[str, Any]: ...
+def shared_memory(ranks: int, free: int | None = None, system_v: bool | None = None) -> dict[str, Any]:
+    """The shared memory of this host, and the kind that so many ranks of it take ("kind"), or what is missing
+    ("problem"). `free` (bytes) and `system_v` replace what the host has."""
 
 # simulation
 

@@ -24,17 +24,47 @@ if TYPE_CHECKING:
     from hipress import _core
 
 
+class Start:
+    """An init() that waits for the other ranks. Another call, in a signal handler or a thread, may end it."""
+
+    def __init__(self) -> None:
+        self.stop: _core.StopSource = load_core().StopSource()
+        #: Why it was ended; empty: it was not.
+        self.ended = ""
+        self._control: _core.ControlPlane | None = None
+        self._server: _core.ControlServer | None = None
+
+    def connected(self, server: _core.ControlServer | None, control: _core.ControlPlane) -> None:
+        """Notes the connections through which end() tells the other ranks."""
+        self._server, self._control = server, control
+        if self.ended:
+            self.end(self.ended)
+
+    def end(self, reason: str) -> None:
+        """Ends the waiting, and tells the ranks that have come. `reason` completes "rank 1"."""
+        self.ended = self.ended or reason
+        self.stop.request_stop()
+        if self._control is not None:
+            self._control.abort("PeerLost", f"rank {self._control.rank} {self.ended}")
+            self._control.close()
+
+    def close(self) -> None:
+        """After end(): gives rank 0's server a moment to pass the reason on."""
+        if self._server is not None:
+            self._server.close()
+
+
 class Runtime:
     """This rank's connections and engine. All ranks make this object together: the constructor connects them.
 
     Raises the errors of init().
     """
 
-    def __init__(self, options: RuntimeOptions, place: Rendezvous) -> None:
+    def __init__(self, options: RuntimeOptions, place: Rendezvous, start: Start) -> None:
         self.options = options
         self.place = place
         _forget_earlier_trace(options.trace, place)
-        self._server, control, local_address = _meet(options, place)
+        self._server, control, local_address = _meet(options, place, start)
         # Compare versions first, because later messages may differ between versions.
         version = load_core().WIRE_VERSION
         compare_settings(control, settings_of(options, hipress.__version__, version), options.start_timeout)
@@ -45,7 +75,7 @@ class Runtime:
         self.counterparts = [rank for rank, number in enumerate(numbers) if number == place.local_rank]
         #: Whether all hosts have equally many ranks.
         self.homogeneous = len({numbers.count(number) for number in numbers}) == 1
-        self.engine = _connected_engine(options, place, control, local_address)
+        self.engine = _connected_engine(options, place, control, local_address, start)
         #: Names of single collectives for which the script has not waited yet.
         self.in_flight: set[str] = set()
         #: Objects that adapters keep as long as this engine runs, under the adapters' keys.
@@ -114,7 +144,7 @@ def _forget_earlier_trace(path: str, place: Rendezvous) -> None:
             os.unlink(path)
 
 
-def _meet(options: RuntimeOptions, place: Rendezvous) -> tuple[Any, Any, str]:
+def _meet(options: RuntimeOptions, place: Rendezvous, start: Start) -> tuple[Any, Any, str]:
     """The control server (on rank 0 only), the control connection, and this rank's address on that connection."""
     core = load_core()
     common: dict[str, Any] = {
@@ -126,11 +156,14 @@ def _meet(options: RuntimeOptions, place: Rendezvous) -> tuple[Any, Any, str]:
         "heartbeat_limit": options.heartbeat_limit,
         "stall_warning": options.stall_warning,
     }
-    if place.rank != 0:
-        return (None, *core.connect_control(rank=place.rank, port=place.port, **common))
-    listener = -1 if place.listen_fd is None else place.listen_fd
-    server = core.ControlServer(port=place.port, listen_fd=listener, **common)
-    return (server, *core.connect_control(rank=0, port=server.port, **common))
+    server, port = None, place.port
+    if place.rank == 0:
+        listener = -1 if place.listen_fd is None else place.listen_fd
+        server = core.ControlServer(port=place.port, listen_fd=listener, **common)
+        port = server.port
+    control, local_address = core.connect_control(rank=place.rank, port=port, stop=start.stop, **common)
+    start.connected(server, control)
+    return server, control, local_address
 
 
 def _check_trace(path: str, control: _core.ControlPlane) -> None:
@@ -144,7 +177,7 @@ def _check_trace(path: str, control: _core.ControlPlane) -> None:
 
 
 def _connected_engine(
-    options: RuntimeOptions, place: Rendezvous, control: _core.ControlPlane, local_address: str
+    options: RuntimeOptions, place: Rendezvous, control: _core.ControlPlane, local_address: str, start: Start
 ) -> _core.Engine:
     """Makes the engine over the network devices that all ranks have chosen together."""
     chosen = networks.agree(
@@ -157,7 +190,7 @@ def _connected_engine(
         logger().info(chosen.summary)
     try:
         engine: _core.Engine = load_core().connect_engine(
-            control, local_address, options.of_engine(), chosen.devices, options.start_timeout
+            control, local_address, options.of_engine(), chosen.devices, options.start_timeout, start.stop
         )
     except TransportError as error:
         raise chosen.explained(error) from None

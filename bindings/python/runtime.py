@@ -14,7 +14,7 @@ from hipress import unfinished
 from hipress._library import load_core
 from hipress.errors import HipressError, NotInitialized
 from hipress.launch import rendezvous
-from hipress.lifetime import Runtime
+from hipress.lifetime import Runtime, Start
 from hipress.options.runtime import RUNTIME_OPTIONS, RuntimeOptions
 from hipress.options.signatures import takes_all_of
 
@@ -24,16 +24,27 @@ if TYPE_CHECKING:
 #: Seconds that `shutdown()` waits for the other ranks to leave, too.
 LINGER = 5.0
 
-_lock = threading.Lock()
+# A signal handler runs in the middle of init() and shutdown(), and may call either of them.
+_lock = threading.RLock()
 _runtime: Runtime | None = None
+#: The init() that waits for the other ranks.
+_start: Start | None = None
 #: Whether this process was forked (as a data loader's worker is) from a process with an engine: it has the object, but
 #: not its threads. A comparison of process numbers would be a system call for every tensor in every step.
 _is_forked = False
 
 
+_FORKED = (
+    "this process was forked from a rank, as a worker of a data loader is, and only the rank itself has connections to "
+    "the other ranks; call HiPress there, or start this process without fork (multiprocessing's method 'spawn')"
+)
+
+
 def _note_fork() -> None:
-    global _is_forked
-    _is_forked = _runtime is not None
+    global _is_forked, _lock, _start
+    _is_forked = _is_forked or _runtime is not None or _start is not None
+    _lock = threading.RLock()  # another thread of the parent may have held the lock
+    _start = None
 
 
 os.register_at_fork(after_in_child=_note_fork)
@@ -51,20 +62,42 @@ def init(**given: Any) -> None:
         {options}
 
     Raises Timeout (a rank has not arrived; the text names it), Refused (wrong job token), Mismatch, TransportError (a
-    port in use, no UCX, a network that does not connect), InvalidArgument (a wrong option or launcher's variable, an
-    unknown network device, a trace that cannot be written).
+    port in use, no UCX, a network that does not connect, too little shared memory), InvalidArgument (a wrong option or
+    launcher's variable, an unknown network device, a trace that cannot be written). It raises NotInitialized if
+    shutdown() was called meanwhile, or if this process was forked from a rank.
     """
-    global _runtime
     with _lock:
+        if _is_forked:
+            raise NotInitialized(_FORKED)
+        if _start is not None:
+            raise NotInitialized("init() is waiting for the other ranks already; do not call it in a signal handler")
         if _runtime is not None:
             return
         options = RuntimeOptions.from_environment(**given)
         place = rendezvous.resolve(timeout=options.start_timeout)
         if given.get("compute_threads") is None and "HIPRESS_COMPUTE_THREADS" not in os.environ:
             options = replace(options, compute_threads=_default_compute_threads(place.local_size))
-        _runtime = Runtime(options, place)
+        _begin(options, place)
         unfinished.listen_to_threads()
         atexit.register(_shutdown_at_exit)
+
+
+def _begin(options: RuntimeOptions, place: rendezvous.Rendezvous) -> None:
+    global _runtime, _start
+    _start = start = Start()
+    try:
+        _runtime = Runtime(options, place, start)
+    except HipressError:
+        if not start.ended:
+            raise
+        raise NotInitialized("shutdown() was called while init() waited for the other ranks") from None
+    except BaseException as error:  # Ctrl-C, or a signal handler that raises
+        start.end(f"ended with {unfinished.described(error)} while it waited in init()")
+        raise
+    finally:
+        _start = None
+        if start.ended:
+            start.close()
 
 
 def _default_compute_threads(local_size: int) -> int:
@@ -75,6 +108,9 @@ def _default_compute_threads(local_size: int) -> int:
 def shutdown() -> None:
     """Says goodbye to the other ranks, writes the trace and stops the engine. Does nothing if no engine runs.
 
+    A signal handler may call it at any time. If init() waits for the other ranks then, init() ends with NotInitialized,
+    and the ranks that have come get PeerLost with this reason.
+
     Raises TransportError if the trace cannot be written; the engine has stopped nevertheless.
     """
     _shutdown(at_exit=False)
@@ -82,7 +118,12 @@ def shutdown() -> None:
 
 def _shutdown(*, at_exit: bool) -> None:
     global _runtime
+    start = _start
+    if start is not None:
+        start.end("called shutdown() while it waited in init()")
     with _lock:
+        if _start is not None:
+            return  # this function runs within that init(), in a signal handler
         runtime, _runtime = _runtime, None
         if runtime is None or _is_forked:
             return
@@ -102,7 +143,9 @@ def _shutdown_at_exit() -> None:
 def current() -> Runtime:
     """The current runtime. Raises NotInitialized, which says to call `init()`."""
     runtime = _runtime
-    if runtime is None or _is_forked:
+    if _is_forked:
+        raise NotInitialized(_FORKED)
+    if runtime is None:
         raise NotInitialized("HiPress is not initialised in this process; call init() first (and not after shutdown())")
     return runtime
 

@@ -189,13 +189,17 @@ def test_gpus() -> None:
     assert (unusable.status, "pip install" in unusable.detail) == ("warning", True)
 
 
-def test_shared_memory_that_is_small_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "SMALL_SHARED_MEMORY", 1 << 60)
-    small = doctor.check_shared_memory(str(tmp_path))
-    assert small.status == "warning"
-    assert "--shm-size" in small.advice
-    with pytest.raises(FileNotFoundError):  # examine() makes a finding of this error
-        doctor.check_shared_memory(str(tmp_path / "none"))
+def test_shared_memory_for_a_number_of_ranks() -> None:
+    facts = {"folder": "/dev/shm", "size": 64 << 20, "free": 32 << 20, "needed": 544 << 20}
+    ample = doctor.check_shared_memory({**facts, "kind": "posix"}, 2)
+    assert (ample.status, ample.detail) == ("ok", "/dev/shm: 64 MiB, 32 MiB free; 2 ranks take it")
+    other = doctor.check_shared_memory({**facts, "kind": "system_v"}, 4)
+    assert (other.status, "4 ranks take System V" in other.detail) == ("ok", True)
+    tight = doctor.check_shared_memory({**facts, "kind": "tight_posix"}, 2)
+    assert (tight.status, "544 MiB (docker run --shm-size)" in tight.advice) == ("warning", True)
+    missing = doctor.check_shared_memory({**facts, "problem": "2 ranks need 544 MiB"}, 2)
+    assert (missing.status, missing.advice) == ("failed", "2 ranks need 544 MiB")
+    assert doctor.check_shared_memory({"error": "killed"}, 2).status == "info"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")

@@ -29,8 +29,6 @@ Status = Literal["ok", "info", "warning", "failed"]
 
 #: Deadline of one probe (seconds). The import of a large framework from a slow disk is slow; a hang would never end.
 PROBE_TIMEOUT = 60.0
-#: Below this, ranks of one host run out of shared memory for their messages (bytes).
-SMALL_SHARED_MEMORY = 256 << 20
 #: The instruction sets that the codecs' vector code uses, by their names in /proc/cpuinfo.
 INSTRUCTION_SETS = ("sse4_2", "avx2", "f16c", "fma", "avx512f", "avx512bw", "avx512_bf16", "asimd", "sve")
 FRAMEWORKS = ("torch", "tensorflow", "mxnet")
@@ -61,8 +59,12 @@ class Report:
         return any(check.name == "core" and check.status == "ok" for check in self.checks)
 
 
-def examine(version: str, timeout: float = PROBE_TIMEOUT) -> Report:
-    """Run all checks, in the time of the slowest probe, at most `timeout` seconds. Never raises."""
+def examine(version: str, timeout: float = PROBE_TIMEOUT, ranks: int = 2) -> Report:
+    """Run all checks, in the time of the slowest probe, at most `timeout` seconds. Never raises.
+
+    Arguments:
+        ranks: the number of ranks that this host will have.
+    """
     with ThreadPoolExecutor() as pool:
         core_facts = pool.submit(run_probe, "core", timeout=timeout)
         checks: list[tuple[str, Callable[[], Check]]] = [
@@ -73,7 +75,10 @@ def examine(version: str, timeout: float = PROBE_TIMEOUT) -> Report:
             ("CPU", check_cpu),
             ("GPUs", lambda: check_gpus(run_probe("gpus", timeout=timeout))),
             *((name, lambda name=name: check_framework(name, timeout)) for name in FRAMEWORKS),
-            ("shared memory", check_shared_memory),
+            (
+                "shared memory",
+                lambda: check_shared_memory(run_probe("shared_memory", str(ranks), timeout=timeout), ranks),
+            ),
         ]
         return Report(version, tuple(pool.map(lambda item: _guarded(*item), checks)))
 
@@ -233,16 +238,25 @@ def check_framework(name: str, timeout: float) -> Check:
     return Check(name, "ok", f"{facts['version']}, and hipress.{name} works with it", data=data)
 
 
-def check_shared_memory(path: str = "/dev/shm") -> Check:
-    """Size and free space of the shared memory in which the ranks of a host exchange messages."""
-    found = os.statvfs(path)
-    size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
-    detail = f"{path}: {size / 2**20:.0f} MiB, {free / 2**20:.0f} MiB free"
-    data = {"path": path, "size": size, "free": free}
-    if free < SMALL_SHARED_MEMORY:
-        advice = f"remove old files from {path}, or make it larger (containers: docker run --shm-size=1g)"
-        return Check("shared memory", "warning", detail, advice, data)
-    return Check("shared memory", "ok", detail, data=data)
+def check_shared_memory(facts: dict[str, Any], ranks: int) -> Check:
+    """The shared memory in which `ranks` ranks of this host exchange messages: its size, and whether it is enough."""
+    if "error" in facts:
+        return Check("shared memory", "info", f"unknown: {facts['error']}", data=facts)
+    found = f"{facts['folder']}: {_mebibytes(facts['size'])}, {_mebibytes(facts['free'])} free"
+    if "problem" in facts:
+        return Check("shared memory", "failed", found, facts["problem"], facts)
+    kind = facts["kind"]
+    if "tight" in kind or "tiniest" in kind:
+        advice = f"large messages are slower; give it {_mebibytes(facts['needed'])} (docker run --shm-size)"
+        return Check("shared memory", "warning", f"{found}: little for {ranks} ranks", advice, facts)
+    take = {"system_v": "System V segments, which it does not limit", "none": "none"}.get(kind, "it")
+    return Check(
+        "shared memory", "ok", f"{found}; {ranks} {'rank takes' if ranks == 1 else 'ranks take'} {take}", "", facts
+    )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:.0f} MiB"
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:

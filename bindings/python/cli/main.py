@@ -135,6 +135,9 @@ def _hand_over(
 @app.command()
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs and bug reports.")] = False,
+    ranks: Annotated[
+        int, typer.Option("-np", metavar="N", min=1, help="Ranks on this host, for which shared memory is computed; 2.")
+    ] = 2,
 ) -> None:
     """Show what this installation has and what it misses, and how to get it.
 
@@ -142,7 +145,7 @@ def doctor(
     """
     from hipress.cli.doctor import examine, print_report
 
-    report = examine(__version__)
+    report = examine(__version__, ranks=ranks)
     print_report(report, as_json=as_json)
     raise typer.Exit(0 if report.ok else 1)
 

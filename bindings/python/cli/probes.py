@@ -45,6 +45,11 @@ def probe_core() -> Facts:
     return facts
 
 
+def probe_shared_memory(ranks: str) -> Facts:
+    """Ask the core which shared memory so many ranks of this host would take."""
+    return dict(load_core().shared_memory(int(ranks)))
+
+
 def known(device: Device) -> Facts:
     """The facts about a network device that a host knows without other hosts."""
     return {field: value for field, value in asdict(device).items() if field != "leads"}
@@ -101,7 +106,12 @@ def probe_framework(name: str) -> Facts:
     return facts
 
 
-PROBES: dict[str, Callable[..., Facts]] = {"core": probe_core, "gpus": probe_gpus, "framework": probe_framework}
+PROBES: dict[str, Callable[..., Facts]] = {
+    "core": probe_core,
+    "gpus": probe_gpus,
+    "framework": probe_framework,
+    "shared_memory": probe_shared_memory,
+}
 
 
 def main(arguments: list[str]) -> None:

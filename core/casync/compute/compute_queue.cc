@@ -52,7 +52,8 @@ class Batch {
   std::exception_ptr failed_;
 };
 
-ComputeQueue::ComputeQueue(int threads) : lanes_(static_cast<size_t>(std::max(threads, 1))) {
+ComputeQueue::ComputeQueue(int threads, OnThrow onThrow)
+    : lanes_(static_cast<size_t>(std::max(threads, 1))), onThrow_(std::move(onThrow)) {
   for (size_t lane = 0; lane < lanes_; ++lane) {
     threads_.emplace_back([this, lane] { serve(static_cast<int>(lane)); });
   }
@@ -119,7 +120,11 @@ void ComputeQueue::serve(int lane) {
     Work work = std::move(const_cast<Prioritised<Work>&>(items_.top()).value);
     items_.pop();
     lock.unlock();
-    work(lane);
+    try {
+      work(lane);
+    } catch (const std::exception& error) {
+      onThrow_(error);
+    }
     work = nullptr;
     lock.lock();
   }

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -21,10 +22,12 @@ namespace hipress {
 
 class ComputeQueue final : public Parallel {
  public:
-  /// `lane`: the index of the thread that runs the work. Work must not throw: no caller waits for it.
+  /// `lane`: the index of the thread that runs the work.
   using Work = InlineFunction<void(int lane)>;
+  /// Called on a lane whose work has thrown: no caller waits for the work.
+  using OnThrow = std::function<void(const std::exception&)>;
 
-  explicit ComputeQueue(int threads);
+  ComputeQueue(int threads, OnThrow onThrow);
   ~ComputeQueue() override;
   ComputeQueue(const ComputeQueue&) = delete;
   ComputeQueue& operator=(const ComputeQueue&) = delete;
@@ -46,6 +49,7 @@ class ComputeQueue final : public Parallel {
   void askIdleLanes(size_t most, const std::shared_ptr<class Batch>& batch);
 
   const size_t lanes_;
+  const OnThrow onThrow_;
   std::mutex mutex_;
   std::condition_variable ready_;
   PriorityHeap<Work> items_;

@@ -9,6 +9,7 @@
 #include "core/casync/compute/operation_values.h"
 #include "core/codec/wire/crc32c.h"
 #include "core/codec/wire/wire_header.h"
+#include "core/device/keep_until_done.h"
 #include "core/element/nibbles.h"
 
 namespace hipress {
@@ -130,8 +131,7 @@ void Executor::begin(const std::shared_ptr<StepValues>& operation) {
   if (device == nullptr || (operation->ready == nullptr && !scales)) return;
   // The caller owns the event and the operation keeps it alive: the operation must stay until the streams
   // have waited for the event. The scaled values need the same.
-  for (DeviceStream* stream : device->queue->streamsOf(tensor))
-    stream->whenDone([operation](const Failure&) {});
+  for (DeviceStream* stream : device->queue->streamsOf(tensor)) keepUntilDone(*stream, operation);
 }
 
 size_t Executor::work(const StepValues& operation, const Task& task) {

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <string>
 #include <utility>
+
+#include "core/base/warning.h"
 
 namespace hipress {
 namespace {
@@ -39,8 +43,14 @@ void FailureDetection::end(const Error& error, bool isOwn) {
   if (isOwn) {
     // Both ways, because each can fail: the control plane passes through rank 0, which may be the stopped
     // rank, and the transport may be the broken part.
-    control_.abort(error.kind(), error.what());
-    tellPeers(error);
+    // Without memory for the reports this rank's operations end nevertheless.
+    try {
+      control_.abort(error.kind(), error.what());
+      tellPeers(error);
+    } catch (const std::exception& unsaid) {
+      warn(transport_.rank(),
+           std::string("it could not tell the other ranks of its failure: ") + unsaid.what());
+    }
   }
   operations_.endAll(failure);
   transport_.fail(failure);

@@ -8,6 +8,7 @@
 
 #include "core/casync/compute/device_values.h"
 #include "core/casync/compute/operation_values.h"
+#include "core/device/keep_until_done.h"
 
 namespace hipress {
 namespace {
@@ -29,7 +30,10 @@ Computation::Computation(const EngineOptions& options, int rank, BufferPool& poo
       lanes_(options.computeThreads),
       events_(events),
       trace_(trace),
-      queue_(options.computeThreads),
+      queue_(options.computeThreads,
+             [&events](const std::exception& error) {
+               events.failed(transportError(std::string("a computation failed: ") + error.what()));
+             }),
       executor_(pool, queue_, options.seed, rank, options.neighbours) {}
 
 void Computation::prepare(const OperationPointer& operation) {
@@ -77,15 +81,15 @@ void Computation::runOnDevice(const OperationPointer& operation, TaskIndex index
   bool working = false;
   try {
     working = executor_.enqueue(operation->values(), index);
+    // The mark comes before the successors enter the stream: a message of this task must not wait for them.
+    if (working) {
+      stream.whenDone(
+          [this, operation, index](const Failure& failure) { onDeviceDone(operation, index, failure); });
+    }
   } catch (const std::exception& error) {
     // Part of the task may be on the stream: the operation's memory stays until that part is done.
-    stream.whenDone([operation](const Failure&) {});
+    keepUntilDone(stream, operation);
     return fail(*operation, task, error);
-  }
-  // The mark comes before the successors enter the stream: a message of this task must not wait for them.
-  if (working) {
-    stream.whenDone(
-        [this, operation, index](const Failure& failure) { onDeviceDone(operation, index, failure); });
   }
   for (const TaskIndex successor : task.successors) {
     if (isOrderedByDevice(*operation, index, successor) && operation->isCleared(successor))
@@ -103,11 +107,11 @@ void Computation::onDeviceDone(const OperationPointer& operation, TaskIndex inde
                                        inContext(*failure, operation->values(), task, -1).what());
     }
     executor_.finish(operation->values(), index);
+    const auto stream = operation->values().device->queue->streamIndex(operation->tensor(), task.partition);
+    record(*operation, task, lanes_ + 1 + static_cast<int>(stream), operation->started(index));
   } catch (const std::exception& error) {
     return fail(*operation, task, error);
   }
-  const auto stream = operation->values().device->queue->streamIndex(operation->tensor(), task.partition);
-  record(*operation, task, lanes_ + 1 + static_cast<int>(stream), operation->started(index));
   events_.completed(operation, index);
 }
 

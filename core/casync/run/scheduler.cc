@@ -23,17 +23,25 @@ void Scheduler::start(const OperationPointer& operation) {
   begin(operation);
 }
 
+/// An exception ends the job. The caller may be a thread that has ended another operation.
+void Scheduler::begin(const OperationPointer& operation) {
+  try {
+    startRoots(operation);
+  } catch (const Error& error) {
+    events_.failed(error);
+  } catch (const std::exception& error) {
+    events_.failed(transportError("tensor '" + operation->tensor().spec().name +
+                                  "' could not be started: " + error.what()));
+  }
+}
+
 void Scheduler::compute(const OperationPointer& operation, std::function<void(Parallel&)> work) {
   computation_.compute(operation->tensor().spec().count,
                        priorities_ ? operation->tensor().spec().priority : 0, std::move(work));
 }
 
-void Scheduler::begin(const OperationPointer& operation) {
-  try {
-    computation_.prepare(operation);
-  } catch (const Error& error) {
-    return events_.failed(error);
-  }
+void Scheduler::startRoots(const OperationPointer& operation) {
+  computation_.prepare(operation);
   // Receives go first: the transport then writes arrived messages to their place without another copy.
   const auto& roots = operation->tensor().graph().roots();
   for (const TaskIndex root : roots) {

@@ -36,6 +36,7 @@ class Scheduler final : private TaskEvents {
 
  private:
   void begin(const OperationPointer& operation);
+  void startRoots(const OperationPointer& operation);
   void startNext(const Operation& ended);
   void release(const OperationPointer& operation, TaskIndex task);
   void advance(const OperationPointer& operation, TaskIndex task);

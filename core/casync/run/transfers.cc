@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/run/transfers.h"
 
+#include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace hipress {
@@ -23,7 +25,7 @@ void Transfers::send(const OperationPointer& operation, TaskIndex index, int pri
   request.payload = message.payload;
   const size_t bytes = message.payload.size();
   request.onSent = [this, operation, index, bytes](const Failure& failure) {
-    if (failure) return fail(*operation, index, failure);
+    if (failure) return failSend(*operation, index, failure);
     trace_.record(*operation, operation->task(index), TraceTrack::kSend, 0, operation->started(index), bytes);
     events_.completed(operation, index);
   };
@@ -56,6 +58,18 @@ void Transfers::receive(const OperationPointer& operation, TaskIndex index) {
     events_.completed(operation, index);
   };
   transport_.recv(std::move(request));
+}
+
+Error Transfers::couldNotSend(const std::exception& error) {
+  return transportError(std::string("messages could not be sent: ") + error.what());
+}
+
+/// Names the tensor, which the transport does not know.
+void Transfers::failSend(const Operation& operation, TaskIndex index, const Failure& failure) {
+  if (operation.finished()) return;
+  if (failure->kind() == ErrorKind::kPeerLost) return fail(operation, index, failure);
+  events_.failed({failure->kind(),
+                  "send of tensor '" + operation.tensor().spec().name + "' failed: " + failure->what()});
 }
 
 void Transfers::fail(const Operation& operation, TaskIndex index, const Failure& failure) {

@@ -3,6 +3,8 @@
 // Sends and receives: gives messages to Q_commu, and receives to the transport.
 #pragma once
 
+#include <exception>
+
 #include "core/casync/run/computation.h"
 #include "core/casync/run/task_events.h"
 #include "core/casync/run/task_trace.h"
@@ -19,7 +21,9 @@ class Transfers {
         computation_(computation),
         events_(events),
         trace_(trace),
-        queue_(transport, options, std::move(ask)) {}
+        queue_(
+            transport, options,
+            [&events](const std::exception& error) { events.failed(couldNotSend(error)); }, std::move(ask)) {}
 
   void send(const OperationPointer& operation, TaskIndex task, int priority);
   void receive(const OperationPointer& operation, TaskIndex task);
@@ -28,7 +32,9 @@ class Transfers {
   void stop() { queue_.stop(); }
 
  private:
+  static Error couldNotSend(const std::exception& error);
   void fail(const Operation& operation, TaskIndex task, const Failure& failure);
+  void failSend(const Operation& operation, TaskIndex task, const Failure& failure);
 
   Transport& transport_;
   Computation& computation_;

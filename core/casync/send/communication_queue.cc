@@ -29,8 +29,8 @@ const BundleOptions& checked(const BundleOptions& bundle) {
 }  // namespace
 
 CommunicationQueue::CommunicationQueue(Transport& transport, const CommunicationOptions& options,
-                                       AskRank0 ask)
-    : transport_(transport), smallBytes_(checked(options.bundle).messageBytes) {
+                                       OnThrow onThrow, AskRank0 ask)
+    : transport_(transport), onThrow_(std::move(onThrow)), smallBytes_(checked(options.bundle).messageBytes) {
   SchedulePlace place;
   place.rank = transport.rank();
   for (int peer = 0; peer < transport.worldSize(); ++peer) {
@@ -83,6 +83,7 @@ void CommunicationQueue::toLink(QueuedMessage&& message) {
 CommunicationQueue::Flight* CommunicationQueue::Link::next() {
   if (freeFlights.empty()) {
     flights.push_back(std::make_unique<Flight>());
+    freeFlights.reserve(flights.size());  // so that the return of a flight needs no memory
     freeFlights.push_back(flights.back().get());
   }
   Flight& flight = *freeFlights.back();
@@ -99,11 +100,17 @@ CommunicationQueue::Flight* CommunicationQueue::Link::next() {
 // a closed transport answers within send(), and thousands of waiting messages would nest as deeply.
 void CommunicationQueue::dispatch(Link& link, std::unique_lock<std::mutex> lock) {
   if (link.dispatching) return;
-  while (Flight* const flight = link.next()) {
-    link.dispatching = true;
-    lock.unlock();
-    hand(link, *flight);
-    lock.lock();
+  try {
+    while (Flight* const flight = link.next()) {
+      link.dispatching = true;
+      lock.unlock();
+      hand(link, *flight);
+      lock.lock();
+    }
+  } catch (...) {  // no memory: the other messages must not wait for this thread
+    if (!lock.owns_lock()) lock.lock();
+    link.dispatching = false;
+    throw;
   }
   link.dispatching = false;
   const LinkQueue::Hold hold = link.queue.hold();
@@ -113,6 +120,16 @@ void CommunicationQueue::dispatch(Link& link, std::unique_lock<std::mutex> lock)
 }
 
 void CommunicationQueue::hand(Link& link, Flight& flight) {
+  Failure failure;
+  try {
+    return give(link, flight);
+  } catch (const std::exception& error) {
+    failure = failureOf(ErrorKind::kTransport, error.what());
+  }
+  sent(link, flight, failure);
+}
+
+void CommunicationQueue::give(Link& link, Flight& flight) {
   for (const auto& message : flight.queued) {
     if (message.onStart) message.onStart();
   }
@@ -128,17 +145,31 @@ void CommunicationQueue::hand(Link& link, Flight& flight) {
 
 void CommunicationQueue::sent(Link& link, Flight& flight, const Failure& failure) {
   // The next flight starts before the callbacks, so that the network does not wait for their work.
-  std::unique_lock lock(link.mutex);
-  link.queue.sent(flight);
-  dispatch(link, std::move(lock));
-  for (const auto& message : flight.queued) {
-    if (isScheduled(message.request)) schedule_->sent(message);
-  }
+  guarded([&] {
+    std::unique_lock lock(link.mutex);
+    link.queue.sent(flight);
+    dispatch(link, std::move(lock));
+  });
+  guarded([&] {
+    for (const auto& message : flight.queued) {
+      if (isScheduled(message.request)) schedule_->sent(message);
+    }
+  });
   for (const auto& message : flight.queued) message.request.onSent(failure);
   flight.queued.clear();
   flight.views.clear();
   const std::lock_guard again(link.mutex);
   link.freeFlights.push_back(&flight);
+}
+
+/// For threads that can do nothing with an exception.
+template <typename Body>
+void CommunicationQueue::guarded(Body body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    onThrow_(error);
+  }
 }
 
 void CommunicationQueue::askWatcher(std::atomic<bool>& watches) {
@@ -166,9 +197,13 @@ void CommunicationQueue::watch() {
     asked_ = false;
     lock.unlock();
     // A link sets a flag before it asks. The first check finds the time of the next one.
-    if (watchesGathering_) gathering = lookAtGathering();
+    if (watchesGathering_) {
+      gathering = kNever;
+      guarded([&] { gathering = lookAtGathering(); });
+    }
     if (windows <= Clock::now()) {
-      windows = lookAtWindows();
+      windows = kNever;
+      guarded([&] { windows = lookAtWindows(); });
     } else if (windows == kNever && watchesWindows_) {
       windows = Clock::now() + kLookInterval;
     }

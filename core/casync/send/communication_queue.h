@@ -11,6 +11,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -32,8 +34,12 @@ struct CommunicationOptions {
 
 class CommunicationQueue {
  public:
+  /// Called on any thread if there is no memory to go on: messages are lost, so the job must end.
+  using OnThrow = std::function<void(const std::exception&)>;
+
   /// `ask`: for a schedule that asks rank 0. Throws InvalidArgument for bundles that no receiver takes.
-  CommunicationQueue(Transport& transport, const CommunicationOptions& options, AskRank0 ask = nullptr);
+  CommunicationQueue(Transport& transport, const CommunicationOptions& options, OnThrow onThrow,
+                     AskRank0 ask = nullptr);
   ~CommunicationQueue();
   CommunicationQueue(const CommunicationQueue&) = delete;
   CommunicationQueue& operator=(const CommunicationQueue&) = delete;
@@ -42,7 +48,8 @@ class CommunicationQueue {
   /// messages in flight are out. Idempotent.
   void stop();
 
-  /// Thread-safe. `onStart`, if given, runs when the message leaves the queue, before request.onSent.
+  /// Thread-safe. `onStart`, if given, runs when the message leaves the queue, before request.onSent. If the
+  /// transport throws, request.onSent gets the failure. Throws std::bad_alloc.
   void push(int priority, SendRequest request, InlineFunction<void()> onStart);
 
   ScheduleCounters scheduleCounters() const { return schedule_->counters(); }
@@ -69,6 +76,9 @@ class CommunicationQueue {
   void toLink(QueuedMessage&& message);
   void dispatch(Link& link, std::unique_lock<std::mutex> lock);
   void hand(Link& link, Flight& flight);
+  void give(Link& link, Flight& flight);
+  template <typename Body>
+  void guarded(Body body);
   void sent(Link& link, Flight& flight, const Failure& failure);
   void askWatcher(std::atomic<bool>& watches);
   void watch();
@@ -76,6 +86,7 @@ class CommunicationQueue {
   TimePoint lookAtWindows();
 
   Transport& transport_;
+  const OnThrow onThrow_;
   const size_t smallBytes_;  // payloads up to this size bypass the schedule
   std::deque<Link> links_;
   std::unique_ptr<Schedule> schedule_;

@@ -27,25 +27,40 @@ struct NotYet {
   std::string why;
 };
 
+/// The longest wait without a look at RendezvousOptions::stop.
+constexpr Milliseconds kBetweenLooksAtStop{100};
+
+/// The end of the waiting.
+struct Limit {
+  TimePoint deadline;
+  const std::stop_token& stop;
+
+  void throwIfStopped() const {
+    if (stop.stop_requested()) throw Error(ErrorKind::kNotInitialized, "the start of this rank was ended");
+  }
+};
+
 /// Returns false if the deadline passed first.
-bool waitFor(int fd, short events, TimePoint deadline) {
+bool waitFor(int fd, short events, const Limit& limit) {
   for (;;) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
+    limit.throwIfStopped();
+    const auto left = std::chrono::ceil<Milliseconds>(limit.deadline - Clock::now()).count();
     pollfd entry{fd, events, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 3600'000)));
+    const int ready =
+        ::poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, kBetweenLooksAtStop.count())));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) throw transportError("poll failed: " + errorText(errno));
-    if (Clock::now() >= deadline) return false;
+    if (Clock::now() >= limit.deadline) return false;
   }
 }
 
-Socket connectTo(const addrinfo& address, TimePoint deadline) {
+Socket connectTo(const addrinfo& address, const Limit& limit) {
   Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) throw NotYet{errorText(errno)};
   configureConnection(socket.get());
   if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) throw NotYet{errorText(errno)};
-    if (!waitFor(socket.get(), POLLOUT, deadline)) throw NotYet{"no answer"};
+    if (!waitFor(socket.get(), POLLOUT, limit)) throw NotYet{"no answer"};
     int error = 0;
     socklen_t size = sizeof(error);
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -55,7 +70,7 @@ Socket connectTo(const addrinfo& address, TimePoint deadline) {
   return socket;
 }
 
-Socket connectToAny(const RendezvousOptions& options, TimePoint deadline) {
+Socket connectToAny(const RendezvousOptions& options, const Limit& limit) {
   AddressList addresses;
   try {
     addresses = resolve(options.host, options.port);
@@ -65,7 +80,7 @@ Socket connectToAny(const RendezvousOptions& options, TimePoint deadline) {
   NotYet last{"no address"};
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     try {
-      return connectTo(*address, deadline);
+      return connectTo(*address, limit);
     } catch (NotYet& notYet) {
       last = std::move(notYet);
     }
@@ -77,9 +92,9 @@ std::string where(const RendezvousOptions& options) {
   return options.host + " port " + std::to_string(options.port);
 }
 
-Frame firstFrame(FrameReceiver& in, int fd, TimePoint deadline) {
+Frame firstFrame(FrameReceiver& in, int fd, const Limit& limit) {
   for (;;) {
-    if (!waitFor(fd, POLLIN, deadline)) throw NotYet{"it accepted the connection but did not answer"};
+    if (!waitFor(fd, POLLIN, limit)) throw NotYet{"it accepted the connection but did not answer"};
     const bool open = in.receive();
     if (std::optional<Frame> frame = in.next()) return std::move(*frame);
     if (!open) throw NotYet{"it closed the connection"};
@@ -87,7 +102,7 @@ Frame firstFrame(FrameReceiver& in, int fd, TimePoint deadline) {
 }
 
 /// Proves that this rank knows the token, and checks rank 0's proof. Returns false if rank 0 has none.
-bool shakeHands(const RendezvousOptions& options, FrameReceiver& in, int fd, TimePoint deadline) {
+bool shakeHands(const RendezvousOptions& options, FrameReceiver& in, int fd, const Limit& limit) {
   const Hello hello{
       kProtocolVersion, options.rank, options.worldSize, hostName(), static_cast<int64_t>(::getpid()),
       freshNonce()};
@@ -96,24 +111,24 @@ bool shakeHands(const RendezvousOptions& options, FrameReceiver& in, int fd, Tim
   FrameSender out(fd);
   out.queue({said, nullptr});
   out.flush();  // a few hundred bytes fit into an empty socket
-  const Frame challenge = firstFrame(in, fd, deadline);
+  const Frame challenge = firstFrame(in, fd, limit);
   if (challenge.type == FrameType::kRefused) throw Error(*decodeRefused(challenge.payload));
   if (challenge.type != FrameType::kChallenge) return false;
   const Greetings greetings{said.substr(kFrameHeader), decodeText(challenge.payload)};
   out.queue({encodeText(FrameType::kProof, proofOfRank(options.token, greetings)), nullptr});
   out.flush();
-  const Frame answer = firstFrame(in, fd, deadline);
+  const Frame answer = firstFrame(in, fd, limit);
   if (answer.type == FrameType::kRefused) throw Error(*decodeRefused(answer.payload));
   return answer.type == FrameType::kWelcome &&
          sameInConstantTime(decodeWelcome(answer.payload).proof, proofOfServer(options.token, greetings));
 }
 
-Connection attempt(const RendezvousOptions& options, TimePoint deadline) {
-  Socket socket = connectToAny(options, deadline);
+Connection attempt(const RendezvousOptions& options, const Limit& limit) {
+  Socket socket = connectToAny(options, limit);
   const int fd = socket.get();
   Connection connection{std::move(socket), FrameReceiver(fd, kMaxFrame)};
   try {
-    if (shakeHands(options, connection.in, fd, deadline)) return connection;
+    if (shakeHands(options, connection.in, fd, limit)) return connection;
   } catch (const Malformed&) {  // same as an answer of another type
   }
   throw transportError(
@@ -124,16 +139,17 @@ Connection attempt(const RendezvousOptions& options, TimePoint deadline) {
 }  // namespace
 
 Connection connectToServer(const RendezvousOptions& options) {
-  const TimePoint deadline = Clock::now() + clampTimeout(options.timeout);
+  const Limit limit{Clock::now() + clampTimeout(options.timeout), options.stop};
   Milliseconds pause{50};
   for (;;) {
     std::string why;
+    limit.throwIfStopped();
     try {
-      return attempt(options, deadline);
+      return attempt(options, limit);
     } catch (const NotYet& notYet) {
       why = notYet.why;
     }
-    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+    const auto left = std::chrono::duration_cast<Milliseconds>(limit.deadline - Clock::now());
     if (left <= Milliseconds{0}) {
       const std::string here = whyUnreachable(options.host);
       throw Error(

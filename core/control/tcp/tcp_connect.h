@@ -14,7 +14,8 @@ struct Connection {
   FrameReceiver in;  ///< May have frames that rank 0 sent after its welcome.
 };
 
-/// Tries until options.timeout has passed. Throws Refused, Mismatch, Timeout, Transport.
+/// Tries until options.timeout has passed. Throws Refused, Mismatch, Timeout, Transport, and
+/// NotInitialized after options.stop.
 Connection connectToServer(const RendezvousOptions& options);
 
 }  // namespace hipress::control

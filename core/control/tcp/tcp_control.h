@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "core/control/control_plane.h"
@@ -34,6 +35,7 @@ struct RendezvousOptions {
   /// A rank that waits for this time warns of the rank for which it waits, and again after each such time; 0:
   /// it never warns.
   Milliseconds stallWarning{60000};
+  std::stop_token stop;  ///< Ends the wait for rank 0 early, with NotInitialized.
 };
 
 /// Rank 0's server. Listens once it is constructed, and serves on its own thread until it is destroyed.

@@ -16,16 +16,18 @@ namespace hipress {
 namespace {
 
 /// Returns 0, or the error number.
-int tryToRead(const MemoryReference& from, std::span<std::byte> into) {
+int tryToRead(MemoryReference from, std::span<std::byte> into) {
   while (!into.empty()) {
     const iovec here{into.data(), into.size()};
     // The address is valid in the other process only.
     const iovec there{reinterpret_cast<void*>(static_cast<uintptr_t>(from.address)), into.size()};
     const ssize_t bytes = ::process_vm_readv(static_cast<pid_t>(from.process), &here, 1, &there, 1, 0);
     if (bytes < 0) return errno;
-    // The readable memory ends before `into` is full.
-    if (static_cast<size_t>(bytes) < into.size()) return EFAULT;
+    if (bytes == 0) return EFAULT;
+    // Linux reads 2 GiB a call at most, and stops where readable memory ends: the next call tells which it
+    // was.
     into = into.subspan(static_cast<size_t>(bytes));
+    from = from.after(static_cast<size_t>(bytes));
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "core/transport/transport.h"
 
@@ -17,7 +18,28 @@ struct Setting {
 // With larger segments and socket buffers a link is four times as fast as with UCX's TCP defaults. Where the
 // kernel forbids reading another process' memory (cma), larger shared-memory segments more than halve the
 // time.
-constexpr Setting kSettings[] = {{"TCP_SNDBUF", "4m"}, {"TCP_RCVBUF", "4m"}, {"POSIX_SEG_SIZE", "32k"}};
+constexpr Setting kSettings[] = {
+    {"TCP_SNDBUF", "4m"}, {"TCP_RCVBUF", "4m"}, {"POSIX_SEG_SIZE", "32k"}, {"SYSV_SEG_SIZE", "32k"}};
+
+/// UCX takes memory for each transport that it may use, so it may use one of the two. A message that is sent
+/// without a question to its receiver waits outside of shared memory.
+std::vector<Setting> settingsFor(SharedMemoryKind memory) {
+  switch (memory) {
+    case SharedMemoryKind::kNone:
+      return {{"TLS", "^posix,sysv"}};
+    case SharedMemoryKind::kPosix:
+      return {{"TLS", "^sysv"}};
+    case SharedMemoryKind::kSystemV:
+      return {{"TLS", "^posix"}};
+    case SharedMemoryKind::kTightPosix:
+      return {{"TLS", "^sysv"}, {"RNDV_THRESH", "inf"}};
+    case SharedMemoryKind::kTiniestPosix:
+      return {{"TLS", "^sysv"}, {"RNDV_THRESH", "inf"}, {"POSIX_SEG_SIZE", "8k"}};
+    case SharedMemoryKind::kUsersChoice:
+      return {};
+  }
+  return {};
+}
 
 /// The size of a TCP segment: one payload and room for headers. A receiver copies a payload of several
 /// segments once more.
@@ -70,11 +92,12 @@ Error transferError(const std::string& doing, int peer, ucs_status_t status) {
   }
 }
 
-UcxWorker::UcxWorker(const std::string& netDevices, Milliseconds connectLimit) {
+UcxWorker::UcxWorker(const std::string& netDevices, Milliseconds connectLimit, SharedMemoryKind memory) {
   ucp_config_t* raw = nullptr;
   requireUcx(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
   const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, ucp_config_release);
   for (const auto& setting : kSettings) apply(raw, setting.name, setting.value);
+  for (const auto& setting : settingsFor(memory)) apply(raw, setting.name, setting.value);
   for (const char* name : {"TCP_TX_SEG_SIZE", "TCP_RX_SEG_SIZE"}) {
     apply(raw, name, std::to_string(kSegmentBytes).c_str());
   }

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/time.h"
+#include "core/transport/ucx/shared_memory.h"
 
 namespace hipress {
 
@@ -32,7 +33,7 @@ class UcxWorker {
   /// `netDevices`: as UCX_NET_DEVICES ("lo", "eth0"); empty: UCX chooses. Variables of the user override our
   /// settings. An attempt to connect to a peer that does not answer takes at most `connectLimit`, or 3 s.
   /// Throws Transport.
-  UcxWorker(const std::string& netDevices, Milliseconds connectLimit);
+  UcxWorker(const std::string& netDevices, Milliseconds connectLimit, SharedMemoryKind memory);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;

@@ -71,12 +71,12 @@ ucs_status_t UcxInbox::arriveGuarded(const UcxEnvelope& envelope, void* data, si
                                      uint64_t attributes) {
   const bool known = envelope.source >= 0 && static_cast<size_t>(envelope.source) < seals_.size() &&
                      envelope.source != rank_;
-  if (!known || !seals_[static_cast<size_t>(envelope.source)].admits(envelope, bytes)) {
-    statistics_.dropped(1);
-    return UCS_OK;
-  }
-  if (refuses(envelope.source)) return UCS_OK;
   try {
+    if (!known || !seals_[static_cast<size_t>(envelope.source)].admits(envelope, bytes)) {
+      statistics_.dropped(1);
+      return UCS_OK;
+    }
+    if (refuses(envelope.source)) return UCS_OK;
     return arrive(envelope, data, bytes, attributes);
   } catch (const std::exception& error) {
     couldNotTake(envelope.source, bytes, error);
@@ -112,7 +112,9 @@ ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t by
     // UCX releases an unused descriptor when this handler has returned.
     return receive(*request, message) ? UCS_INPROGRESS : UCS_OK;
   }
-  if (isRendezvous || (attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
+  // Data that UCX keeps may be in its receive queue, and would take a whole segment of shared memory there.
+  const bool mayStay = (attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0 && bytes > kSharedSegmentBytes;
+  if (isRendezvous || mayStay) {
     message.held = data;
   } else {
     const auto* first = static_cast<const std::byte*>(data);

@@ -7,6 +7,7 @@
 #include <ucp/api/ucp.h>
 
 #include <chrono>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "core/transport/mailbox.h"
 #include "core/transport/statistics.h"
 #include "core/transport/ucx/progress_sleep.h"
+#include "core/transport/ucx/shared_memory.h"
 #include "core/transport/ucx/trust/data_port.h"
 #include "core/transport/ucx/trust/link_check.h"
 #include "core/transport/ucx/trust/shared_segments.h"
@@ -54,6 +56,7 @@ constexpr Milliseconds kBetweenLooks{1000};
 
 /// The parts that a rank needs before it connects with the other ranks.
 struct Start {
+  SharedMemoryKind memory;
   std::unique_ptr<UcxWorker> worker;
   DataPort port;
   std::vector<UcxAddress> addresses;
@@ -61,12 +64,13 @@ struct Start {
 };
 
 Start startOf(ControlPlane& control, const UcxOptions& options) {
+  const SharedMemoryKind memory = agreeOnSharedMemory(control, options.timeout);
   const std::vector<int> before = listeningSockets();
-  auto worker = std::make_unique<UcxWorker>(devicesOf(control.rank(), options), options.timeout);
-  DataPort port(before);
+  auto worker = std::make_unique<UcxWorker>(devicesOf(control.rank(), options), options.timeout, memory);
+  DataPort port(before, worker->address());
   auto addresses = exchangeAddresses(control, *worker, options.timeout);
   LinkSeals seals = sealsOf(control, noncesOf(addresses));
-  return {std::move(worker), std::move(port), std::move(addresses), std::move(seals)};
+  return {memory, std::move(worker), std::move(port), std::move(addresses), std::move(seals)};
 }
 
 class UcxTransport final : public Transport {
@@ -74,6 +78,8 @@ class UcxTransport final : public Transport {
   UcxTransport(ControlPlane& control, const UcxOptions& options, Start start)
       : rank_(control.rank()),
         worldSize_(control.worldSize()),
+        makesSystemV_(start.memory == SharedMemoryKind::kSystemV ||
+                      start.memory == SharedMemoryKind::kUsersChoice),
         check_(std::make_shared<LinkCheck>(rank_, worldSize_)),
         worker_(std::move(start.worker)),
         sleep_(mailbox_.wakeFd(), worker_->wakeFd(), kBetweenLooks),
@@ -82,10 +88,10 @@ class UcxTransport final : public Transport {
         links_(rank_, *worker_, start.addresses,
                [this](int peer, const std::string& reason) { peerFailed(peer, reason); }),
         outbox_(rank_, links_, std::move(start.seals.outgoing), statistics_) {
-    keepSegmentsPrivate();
+    if (makesSystemV_) keepSegmentsPrivate();
     thread_ = std::thread([this] { run(); });
     try {
-      meet(control, options.timeout);
+      meet(control, options);
     } catch (...) {
       close();
       throw;
@@ -144,7 +150,7 @@ class UcxTransport final : public Transport {
   }
 
   /// Returns when all links of all ranks have worked. After that no other process can connect.
-  void meet(ControlPlane& control, Milliseconds timeout) {
+  void meet(ControlPlane& control, const UcxOptions& options) {
     const std::shared_ptr<LinkCheck> check = check_;
     command([this, check] {
       for (int peer = 0; peer < worldSize_; ++peer) {
@@ -155,8 +161,8 @@ class UcxTransport final : public Transport {
         });
       }
     });
-    check->wait(control, timeout);
-    const auto connections = control.allgather("transport.connections", port_.connections(), timeout);
+    check->wait(control, options.timeout, options.stop);
+    const auto connections = control.allgather("transport.connections", port_.connections(), options.timeout);
     try {
       const size_t cut = port_.close(connections);
       command([this, cut] { statistics_.dropped(cut); });
@@ -172,7 +178,7 @@ class UcxTransport final : public Transport {
 
   /// Counts messages and packets that are not of this job, and warns of the first ones.
   void lookForStrangers() {
-    keepSegmentsPrivate();  // UCX may have made more segments
+    if (makesSystemV_) keepSegmentsPrivate();  // UCX may have made more segments
     if (portIsClosed_) {
       const uint64_t packets = port_.packetsDropped();
       statistics_.dropped(packets - std::exchange(packets_, packets));
@@ -198,7 +204,7 @@ class UcxTransport final : public Transport {
     std::vector<Mailbox::Command> commands;
     while (running_) {
       mailbox_.take(commands);
-      for (const auto& each : commands) each();
+      for (const auto& each : commands) obey(each);
       bool busy = !commands.empty();
       commands.clear();  // a sleeping thread keeps no object of a command alive
       while (ucp_worker_progress(worker_->handle()) != 0) busy = true;
@@ -208,6 +214,16 @@ class UcxTransport final : public Transport {
       if (sleep_.sleep()) lookForStrangers();
     }
     finish();
+  }
+
+  /// Without memory for a command this rank ends: its message would be missing for ever.
+  void obey(const Mailbox::Command& command) {
+    try {
+      command();
+    } catch (const std::exception& error) {
+      giveUp(failureOf(ErrorKind::kTransport, "rank " + std::to_string(rank_) +
+                                                  ": the network's thread could not go on: " + error.what()));
+    }
   }
 
   void peerFailed(int peer, const std::string& reason) {
@@ -234,6 +250,7 @@ class UcxTransport final : public Transport {
 
   const int rank_;
   const int worldSize_;
+  const bool makesSystemV_;  // UCX makes System V segments
   TransportStatistics statistics_;
   Mailbox mailbox_;
   // Only the progress thread, once it runs, uses the members below.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "core/control/control_plane.h"
@@ -19,6 +20,7 @@ struct UcxOptions {
   /// Address of this rank's end of the control connection. If this and `devices` are empty, UCX chooses.
   std::string localAddress;
   Milliseconds timeout{60000};  ///< For the exchange of addresses, and for each rank's answer.
+  std::stop_token stop;         ///< Ends the wait for the answers early, with NotInitialized.
 };
 
 /// Connects all ranks of `control` with each other. Every rank calls it. Throws Timeout, PeerLost, Transport.

@@ -29,6 +29,7 @@ constexpr Scenario kScenarios[] = {
     {"states", stressStates},
     {"slots", stressSlots},
     {"queues", stressQueues},
+    {"memory", stressMemory},
     {"bundles", stressBundles},
     {"rounds", stressRounds},
     {"parallel", stressParallel},

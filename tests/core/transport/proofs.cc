@@ -81,13 +81,25 @@ void testReplays() {
   uint64_t newest = 0;
   for (int i = 0; i < 200000; ++i) {
     const uint64_t jump = random() % 50 == 0 ? random() % 9000 : random() % 40;
-    const uint64_t back = random() % 60;
+    const uint64_t back = random() % 100 == 0 ? random() % 20000 : random() % 60;
     const uint64_t number = newest + jump > back ? newest + jump - back : 1;
-    const bool inWindow = number + ReplayWindow::kWidth > newest;
-    const bool expected = inWindow && seen.insert(number).second;
-    if (window.admit(number) != expected) return expect(false, "a replay window takes each number once");
+    if (window.admit(number) != seen.insert(number).second)
+      return expect(false, "a replay window takes each number once, however late");
     newest = std::max(newest, number);
   }
+
+  // With many gaps only the oldest numbers are forgotten, and those are refused.
+  ReplayWindow crowded;
+  const uint64_t last = 4 * ReplayWindow::kMostRanges + ReplayWindow::kWidth;
+  for (uint64_t number = 2; number <= last; number += 2) crowded.admit(number);
+  expect(!crowded.admit(1) && crowded.admit(last - ReplayWindow::kWidth - 1),
+         "the oldest gaps are forgotten");
+  // A peer's numbers may be any: they cost neither time nor memory.
+  ReplayWindow far;
+  expect(far.admit(1) && far.admit(uint64_t{1} << 60) && far.admit(uint64_t{1} << 59) &&
+             !far.admit(uint64_t{1} << 59) && !far.admit(1) && far.admit(~uint64_t{0}) &&
+             !far.admit(~uint64_t{0}),
+         "a large jump is taken at once");
 }
 
 void testSeals() {

@@ -57,7 +57,13 @@ void RoundSchedule::dispatch() {
     }
     if (asks) wantsPlan();
     if (message) {
-      place_.onLeave(std::move(*message));
+      try {
+        place_.onLeave(std::move(*message));
+      } catch (...) {  // no memory: the other messages must not wait for this thread
+        const std::lock_guard lock(mutex_);
+        dispatching_ = false;
+        throw;
+      }
       continue;
     }
     if (waits) place_.onWait();

@@ -107,6 +107,26 @@ void waitUntilTaken(int listener) {
   }
 }
 
+/// Whether the text, an address of UCX, has the address and the port on which the socket listens. UCX never
+/// listens on all addresses. Of a loopback address UCX gives the port only.
+bool isPartOf(std::string_view text, int listener) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getsockname(listener, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return false;
+  const auto has = [text](const auto& value) {
+    return text.find(std::string_view(reinterpret_cast<const char*>(&value), sizeof value)) !=
+           std::string_view::npos;
+  };
+  if (storage.ss_family == AF_INET) {
+    const auto& own = reinterpret_cast<const sockaddr_in&>(storage);
+    const bool isLoopback = (ntohl(own.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+    return has(own.sin_port) && (isLoopback || has(own.sin_addr));
+  }
+  if (storage.ss_family != AF_INET6) return false;
+  const auto& own = reinterpret_cast<const sockaddr_in6&>(storage);
+  return has(own.sin6_port) && (IN6_IS_ADDR_LOOPBACK(&own.sin6_addr) || has(own.sin6_addr));
+}
+
 }  // namespace
 
 std::vector<int> listeningSockets() {
@@ -115,8 +135,9 @@ std::vector<int> listeningSockets() {
   return sockets;
 }
 
-DataPort::DataPort(const std::vector<int>& before) : listeners_(listeningSockets()) {
-  std::erase_if(listeners_, [&](int fd) { return std::ranges::find(before, fd) != before.end(); });
+DataPort::DataPort(const std::vector<int>& before, std::string_view ucx) : listeners_(listeningSockets()) {
+  std::erase_if(listeners_,
+                [&](int fd) { return std::ranges::find(before, fd) != before.end() || !isPartOf(ucx, fd); });
 }
 
 std::string DataPort::connections() const {

@@ -3,11 +3,13 @@
 // The TCP ports on which UCX listens. UCX accepts every connection and keeps all bytes it gets, so the ports
 // are open only while ranks connect. Then this class cuts off strangers that connected meanwhile, and the
 // kernel drops later packets before UCX sees a byte. UCX does not show its sockets, so this class finds them
-// among the process' descriptors. docs/security.md names the attackers.
+// among the process' descriptors: those that are new, and whose address and port are part of UCX's own
+// address. Other threads of the process may open ports meanwhile. docs/security.md names the attackers.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hipress {
@@ -17,8 +19,8 @@ std::vector<int> listeningSockets();
 
 class DataPort {
  public:
-  /// `before`: the result of listeningSockets() before UCX opened its ports.
-  explicit DataPort(const std::vector<int>& before);
+  /// `before`: the result of listeningSockets() before UCX opened its ports. `ucx`: UcxWorker::address().
+  DataPort(const std::vector<int>& before, std::string_view ucx);
 
   /// The TCP connections of this process, for ranks to compare: lines of "own address>other address".
   std::string connections() const;

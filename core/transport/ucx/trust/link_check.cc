@@ -35,7 +35,7 @@ bool LinkCheck::allDone() const {
          std::ranges::find(flushed_, false) == flushed_.end();
 }
 
-void LinkCheck::wait(ControlPlane& control, Milliseconds timeout) {
+void LinkCheck::wait(ControlPlane& control, Milliseconds timeout, const std::stop_token& stop) {
   control.onNotice([this](const ControlNotice& notice) {
     if (notice.kind == ControlNotice::Kind::kConflict) return;
     failed(Error(notice.error, notice.message));
@@ -44,7 +44,7 @@ void LinkCheck::wait(ControlPlane& control, Milliseconds timeout) {
   std::vector<int> missing;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [this] { return error_ || allDone(); });
+    changed_.wait_for(lock, stop, timeout, [this] { return error_ || allDone(); });
     for (size_t peer = 0; peer < greeted_.size(); ++peer) {
       if (!greeted_[peer] || !flushed_[peer]) missing.push_back(static_cast<int>(peer));
     }
@@ -53,6 +53,7 @@ void LinkCheck::wait(ControlPlane& control, Milliseconds timeout) {
   control.onNotice(nullptr);
   if (error) throw Error(*error);
   if (missing.empty()) return;
+  if (stop.stop_requested()) throw Error(ErrorKind::kNotInitialized, "the start of this rank was ended");
   throw Error(ErrorKind::kTimeout,
               "rank " + std::to_string(rank_) + " is connected with " + control::rankList(missing) +
                   ", but no message came through within " + control::seconds(timeout.count()) +

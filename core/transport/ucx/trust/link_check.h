@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,16 @@ class LinkCheck {
   void flushed(int peer);
   void failed(const Error& error);
 
-  /// Throws the error that failed() reported, PeerLost if `control` reports a lost rank, or Timeout with the
-  /// missing ranks.
-  void wait(ControlPlane& control, Milliseconds timeout);
+  /// Throws the error that failed() reported, PeerLost if `control` reports a lost rank, Timeout with the
+  /// missing ranks, or NotInitialized after `stop`.
+  void wait(ControlPlane& control, Milliseconds timeout, const std::stop_token& stop);
 
  private:
   bool allDone() const;
 
   const int rank_;
   std::mutex mutex_;  ///< guards the members below
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::vector<bool> greeted_;
   std::vector<bool> flushed_;
   std::optional<Error> error_;

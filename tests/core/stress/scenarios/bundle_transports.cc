@@ -110,7 +110,8 @@ void reachesTheOtherEnd(Random& random, bool ucx, int endsBy) {
   options.bytes = random.among<size_t>({1000, 1 << 16, 1 << 20});  // 1 MiB uses UCX's rendezvous protocol
   options.messageBytes = random.among<size_t>({1000, 1 << 16});
   options.linger = std::chrono::microseconds(random.among({0, 200}));
-  CommunicationQueue queue(*pair.transports[0], {random.among<size_t>({1, 1 << 15, 1 << 20}), options, {}});
+  CommunicationQueue queue(*pair.transports[0], {random.among<size_t>({1, 1 << 15, 1 << 20}), options, {}},
+                           mustNotThrow);
   const uint64_t seed = random.seed();
   const size_t pause = random.below(300);
   inThreads(4, [&](int thread) {

@@ -20,7 +20,7 @@ void gathersWhileSomethingIsInFlight() {
   options.linger = std::chrono::hours(1);
   const Bytes bytes(40000);
   {
-    CommunicationQueue queue(transport, {size_t{1} << 20, options, {}});
+    CommunicationQueue queue(transport, {size_t{1} << 20, options, {}}, mustNotThrow);
     const auto push = [&](int priority, uint32_t number, size_t size) {
       queue.push(priority, numbered(number, {bytes.data(), size}, [](const Failure&) {}), [] {});
     };
@@ -39,7 +39,7 @@ void gathersWhileSomethingIsInFlight() {
     while (transport.complete()) continue;
   }
   options.linger = std::chrono::microseconds(100);
-  CommunicationQueue queue(transport, {size_t{1} << 20, options, {}});
+  CommunicationQueue queue(transport, {size_t{1} << 20, options, {}}, mustNotThrow);
   const size_t before = transport.handed().size();
   for (uint32_t number = 0; number < 3; ++number) {
     queue.push(0, numbered(number, {bytes.data(), 10}, [](const Failure&) {}), [] {});

@@ -10,13 +10,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/casync/graph/shares.h"
-#include "core/casync/graph/topologies/exchange.h"
-#include "core/control/local_control.h"
 #include "core/transport/inproc.h"
 #include "tests/core/stress/scenarios/scenarios.h"
 #include "tests/core/stress/world/check.h"
-#include "tests/core/stress/world/starved_transport.h"
 #include "tests/core/stress/world/workload.h"
 
 namespace hipress::stress {
@@ -186,51 +182,7 @@ std::function<void(World&)> randomSaboteur(Random& random) {
   };
 }
 
-/// In a ring a rank passes the arrived result on without a computation between. An exception at that point
-/// comes on the network's thread.
-void missingMemoryBehindAReceiveEndsTheJob() {
-  constexpr int kRanks = 3;
-  TensorSpec spec;
-  spec.name = "w";
-  spec.count = 100;
-  spec.shape = "[100]";
-  AllreduceOptions way;
-  way.topology = "ring";
-  spec.options = way;
-  const int owner = firstAggregator(spec.name, kRanks);
-  const auto starves = [](const MessageTag& tag) { return tag.hop == kFromAggregate; };
-  auto controls = makeLocalControl(kRanks);
-  auto transports = makeInprocTransports({kRanks, nullptr, nullptr});
-  auto& starved = transports[static_cast<size_t>((owner + 1) % kRanks)];
-  starved = std::make_unique<StarvedTransport>(std::move(starved), starves);
-  World world;
-  for (size_t rank = 0; rank < transports.size(); ++rank) {
-    std::shared_ptr<ControlPlane> control = std::move(controls[rank]);
-    world.engines.push_back(
-        std::make_shared<Engine>(std::move(control), std::move(transports[rank]), EngineOptions()));
-  }
-  inThreads(kRanks, [&](int rank) {
-    Engine& engine = *world.engines[static_cast<size_t>(rank)];
-    const auto handles = engine.declare({spec});
-    const auto values = std::make_shared<std::vector<float>>(spec.count, 1.0f);
-    Submission submission;
-    submission.input = submission.output = values->data();
-    submission.keepAlive = values;
-    try {
-      const OperationHandle operation = engine.submit(handles.front(), std::move(submission));
-      while (!engine.wait(operation, Milliseconds(1000))) continue;
-      // The other ranks have their results before they learn of the failure.
-      CHECK(rank != (owner + 1) % kRanks, "the rank without memory ended well");
-    } catch (const Error& error) {
-      const std::string what = error.what();
-      CHECK(what.find("of tensor 'w' failed: std::bad_alloc") != std::string::npos, what);
-    }
-  });
-  shutDown(world);
-}
-
 void stressFailures(Random& random) {
-  missingMemoryBehindAReceiveEndsTheJob();
   const int size = random.among({2, 3});
   EngineOptions options = randomOptions(random);
   options.timeout = Milliseconds(3000);

@@ -22,7 +22,7 @@ void runOnce(Parallel& parallel, size_t count) {
 }
 
 void everyBodyRunsOnceForCallersOfAllKinds(Random& random) {
-  ComputeQueue queue(static_cast<int>(1 + random.below(4)));
+  ComputeQueue queue(static_cast<int>(1 + random.below(4)), mustNotThrow);
   constexpr int kCallers = 3;
   constexpr int kEach = 100;
   std::atomic<int> remaining{kCallers * kEach};
@@ -47,7 +47,7 @@ void everyBodyRunsOnceForCallersOfAllKinds(Random& random) {
 
 /// All lanes are in their own run(), or are blocked: no lane helps, and no caller waits for help.
 void busyLanesAreNotWaitedFor() {
-  ComputeQueue queue(2);
+  ComputeQueue queue(2, mustNotThrow);
   std::atomic<bool> blocked{true};
   std::atomic<int> stuck{0};
   for (int lane = 0; lane < 2; ++lane) {
@@ -65,7 +65,7 @@ void busyLanesAreNotWaitedFor() {
 }
 
 void bodiesMayRunBodies(Random& random) {
-  ComputeQueue queue(static_cast<int>(1 + random.below(3)));
+  ComputeQueue queue(static_cast<int>(1 + random.below(3)), mustNotThrow);
   std::vector<std::vector<int>> calls(20, std::vector<int>(20, 0));
   queue.run(calls.size(), [&](size_t outer) {
     queue.run(calls[outer].size(), [&](size_t inner) { ++calls[outer][inner]; });
@@ -78,7 +78,7 @@ void bodiesMayRunBodies(Random& random) {
 /// An idle lane helps: here no body can go on without all other threads.
 void idleLanesHelp() {
   constexpr size_t kThreads = 3;
-  ComputeQueue queue(kThreads - 1);
+  ComputeQueue queue(kThreads - 1, mustNotThrow);
   for (int turn = 0; turn < 3; ++turn) {
     std::atomic<size_t> together{0};
     // A lane may not be idle yet when it has just begun or ended a task.
@@ -96,7 +96,7 @@ void idleLanesHelp() {
 }
 
 void whatABodyThrowsReachesTheCaller(Random& random) {
-  ComputeQueue queue(static_cast<int>(1 + random.below(3)));
+  ComputeQueue queue(static_cast<int>(1 + random.below(3)), mustNotThrow);
   const size_t bad = random.below(30);
   std::vector<int> calls(30, 0);
   bool thrown = false;
@@ -115,7 +115,7 @@ void whatABodyThrowsReachesTheCaller(Random& random) {
 void stopsWhileBodiesRun(Random& random) {
   const auto held = std::make_shared<int>(0);
   {
-    ComputeQueue queue(static_cast<int>(1 + random.below(3)));
+    ComputeQueue queue(static_cast<int>(1 + random.below(3)), mustNotThrow);
     inThreads(3, [&](int thread) {
       for (int turn = 0; turn < 50; ++turn) {
         if (thread == 0 && turn == 20) queue.stop();

@@ -38,7 +38,7 @@ SendRequest message(std::span<const std::byte> payload, std::function<void(const
 void sendsByPriorityWithinTheWindow(Random& random) {
   constexpr size_t kWindow = 1000;
   FakeTransport transport;
-  CommunicationQueue queue(transport, {kWindow, noBundles(), {}});
+  CommunicationQueue queue(transport, {kWindow, noBundles(), {}}, mustNotThrow);
   const std::vector<std::byte> bytes(2 * kWindow);
   std::vector<std::pair<int, int>> started;  // (priority, number)
   const auto push = [&](int priority, int number, size_t size) {
@@ -64,7 +64,7 @@ void sendsByPriorityWithinTheWindow(Random& random) {
 void survivesManyThreadsAndItsTransportsEnd(Random& random) {
   FakeTransport transport;
   const BundleOptions bundle = random.oneIn(2) ? BundleOptions() : noBundles();
-  CommunicationQueue queue(transport, {random.among<size_t>({1, 1000}), bundle, {}});
+  CommunicationQueue queue(transport, {random.among<size_t>({1, 1000}), bundle, {}}, mustNotThrow);
   const std::vector<std::byte> bytes(64);
   constexpr int kThreads = 3;
   constexpr int kEach = 3000;
@@ -90,7 +90,7 @@ void survivesManyThreadsAndItsTransportsEnd(Random& random) {
 /// Thousands of waiting messages that fail in send() must not nest, because a thread's stack is small.
 void manyWaitingMessagesFailOnASmallStack() {
   FakeTransport transport;
-  CommunicationQueue queue(transport, {1, noBundles(), {}});
+  CommunicationQueue queue(transport, {1, noBundles(), {}}, mustNotThrow);
   std::atomic<int> ended{0};
   constexpr int kMessages = 20000;
   for (int number = 0; number < kMessages; ++number) {
@@ -108,7 +108,7 @@ void manyWaitingMessagesFailOnASmallStack() {
 /// With UCX's rendezvous protocol a peer may take a message after a later one that the window keeps back.
 void aWindowThatDoesNotMoveLetsOthersPass() {
   FakeTransport transport;
-  CommunicationQueue queue(transport, {1, BundleOptions(), {}});
+  CommunicationQueue queue(transport, {1, BundleOptions(), {}}, mustNotThrow);
   std::atomic<int> started{0};
   for (int number = 0; number < 3; ++number) {
     queue.push(0, message({}, [](const Failure&) {}), [&] { ++started; });
@@ -119,7 +119,7 @@ void aWindowThatDoesNotMoveLetsOthersPass() {
 }
 
 void computesByPriority(Random& random) {
-  ComputeQueue queue(1);
+  ComputeQueue queue(1, mustNotThrow);
   std::atomic<bool> blocked{true};
   std::atomic<int> remaining{300};
   std::vector<std::pair<int, int>> order;
@@ -148,7 +148,7 @@ void stopsInTheMiddle(Random& random) {
   const auto held = std::make_shared<int>(0);
   std::atomic<int> running{0};
   {
-    ComputeQueue queue(static_cast<int>(1 + random.below(4)));
+    ComputeQueue queue(static_cast<int>(1 + random.below(4)), mustNotThrow);
     inThreads(3, [&](int thread) {
       for (int number = 0; number < 500; ++number) {
         queue.push(number % 5, [&running, held](int) {

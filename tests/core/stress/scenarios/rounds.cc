@@ -230,7 +230,7 @@ void goesOnWithoutACoordinator() {
     std::atomic<int> sent{0};
     const Bytes payload(kBytes);
     RoundTable table(4);
-    CommunicationQueue queue(transport, options,
+    CommunicationQueue queue(transport, options, mustNotThrow,
                              [&](const auto& service, const auto& question, Milliseconds) {
                                CHECK(service == RoundTable::kService, service);
                                ++asked;

@@ -16,6 +16,7 @@ void stressFailures(Random& random);     ///< Lost, corrupted and late messages;
 void stressUcx(Random& random);          ///< Collectives over UCX and TCP control.
 void stressUcxFailures(Random& random);  ///< Engines that end, over UCX and TCP control.
 void stressQueues(Random& random);       ///< The compute and the communication queue, the mailbox.
+void stressMemory(Random& random);       ///< Missing memory at places without a caller who could be told.
 void stressBundles(Random& random);      ///< Small messages in bundles; transports that split bundles.
 void stressRounds(Random& random);       ///< Links in rounds for large messages; the coordinator.
 void stressParallel(Random& random);     ///< Bodies that busy, idle or stopped lanes share.

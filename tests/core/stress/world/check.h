@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <sstream>
 #include <string>
 
@@ -27,3 +28,12 @@ template <typename... Values>
       ::hipress::stress::checkFailed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
     }                                                                                            \
   } while (false)
+
+namespace hipress::stress {
+
+/// For queues whose work has no reason to throw.
+inline void mustNotThrow(const std::exception& error) {
+  CHECK(false, error.what());
+}
+
+}  // namespace hipress::stress
