@@ -204,6 +204,9 @@ py::dict countersOf(const Engine& engine) {
   result["messages_received"] = counters.messagesReceived;
   result["bundles_sent"] = counters.bundlesSent;
   result["strangers_dropped"] = counters.strangersDropped;
+  const auto raw = engine.rawCounters();
+  result["messages_raw_instead"] = raw.messages;
+  result["bytes_raw_instead"] = raw.bytes;
   const auto rounds = engine.scheduleCounters();
   result["rounds"] = rounds.begun;
   result["rounds_unplanned"] = rounds.unplanned;
@@ -308,6 +311,17 @@ void bindEngine(py::module_& module) {
       .def(
           "wait", &waitFor, py::arg("operation"),
           "Waits, and raises the operation's error. Returns True if no rank had values: output is unwritten.")
+      .def(
+          "travel_raw",
+          [](const Engine& engine, const std::vector<TensorHandle>& handles) {
+            std::vector<bool> raw;
+            for (const TensorHandle handle : handles) {
+              const auto tensor = engine.tensor(handle);
+              raw.push_back(!tensor->compressed() && !tensor->isLinked());
+            }
+            return raw;
+          },
+          py::arg("handles"), "For each tensor of no group: whether no codec encodes any part of it.")
       .def("counters", &countersOf)
       .def("memory_stats", &memoryOf)
       .def(

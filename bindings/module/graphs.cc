@@ -16,7 +16,9 @@
 #include "core/casync/graph/partition.h"
 #include "core/casync/graph/shares.h"
 #include "core/casync/graph/task_graph.h"
+#include "core/casync/graph/tensor.h"
 #include "core/casync/graph/topology.h"
+#include "core/codec/generated_codec.h"
 #include "core/simulation/step_description.h"
 
 namespace py = pybind11;
@@ -101,6 +103,18 @@ void bindPartitions(py::module_& module) {
       py::arg("elements"), py::arg("element_bytes"), py::arg("world_size"),
       py::arg("partition_bytes") = defaults.partitionBytes,
       "The number of partitions of a tensor that does not set it.");
+  module.attr("MOST_ENCODED") = kMostElements;
+  module.def(
+      "planned_partitions",
+      [](const TensorSpec& spec, int worldSize, size_t partitionBytes) {
+        std::vector<std::pair<size_t, bool>> planned;
+        const Tensor tensor(spec, 1, {0, worldSize, partitionBytes, {}, 0});
+        for (const TensorPartition& each : tensor.partitions())
+          planned.emplace_back(each.range.count, each.raw);
+        return planned;
+      },
+      py::arg("spec"), py::arg("world_size"), py::arg("partition_bytes") = defaults.partitionBytes,
+      "(number of elements, whether it travels raw) of each partition of a tensor.");
   module.def(
       "split_elements",
       [](uint64_t elements, size_t partitions) {

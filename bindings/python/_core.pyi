@@ -412,6 +412,8 @@ class Engine:
     def traced(self) -> bool: ...
     def declare(self, specs: Sequence[TensorSpec]) -> list[int]: ...
     def agree(self, list_name: str, specs: Sequence[TensorSpec]) -> list[int]: ...
+    def travel_raw(self, handles: Sequence[int]) -> list[bool]:
+        """For each tensor of no group: whether no codec encodes any part of it."""
     def agree_anew(
         self, list_name: str, handles: Sequence[int], specs: Sequence[TensorSpec]
     ) -> list[tuple[int, NDArray[np.float32] | None]]:
@@ -645,6 +647,13 @@ class SimulatedStep:
     def events(self) -> int: ...
 
 def default_partitions(elements: int, element_bytes: int, world_size: int, partition_bytes: int = ...) -> int: ...
+
+#: A codec encodes so many elements at a time.
+MOST_ENCODED: int
+
+def planned_partitions(spec: TensorSpec, world_size: int, partition_bytes: int = ...) -> list[tuple[int, bool]]:
+    """(number of elements, whether it travels raw) of each partition of a tensor."""
+
 def split_elements(elements: int, partitions: int) -> list[tuple[int, int]]: ...
 
 class SlotStateTable:

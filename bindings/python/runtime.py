@@ -214,6 +214,8 @@ def counters() -> dict[str, int]:
     bytes_sent, bytes_received: payloads and their headers.
     messages_sent, messages_received: number of messages; a message in a bundle counts as one, too.
     bundles_sent: bundles of small messages.
+    messages_raw_instead, bytes_raw_instead: sent messages, and their bytes, of tensors that have a codec and travel
+    without it: they are smaller than `min_compress_bytes`, the codec would not shrink them, or all ranks share a host.
     rounds: link rounds with large messages; 0: there are no link rounds. rounds_unplanned: link rounds that this rank
     began before the coordinator had answered.
     strangers_dropped: messages and packets that arrived at this rank's data port without the proof that a rank of this

@@ -25,6 +25,7 @@ from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.held_back import HeldBack, Values
+from hipress.adapter.raw_tensors import say_once
 from hipress.adapter.reduce_ops import Average, ReduceOp
 from hipress.errors import DuplicateName, InvalidArgument, NotInitialized
 from hipress.options.travel import MIN_COMPRESS_BYTES
@@ -174,6 +175,14 @@ class TensorList:
         self._loss_scale = 1.0
         self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
         self._handles: list[int] = self._engine.agree(self._process.numbered(_LIST), self._specs(options))
+        if any(codec != "none" for codec in options.codecs()):
+            say_once(self._process.place.rank, len(self.exact_tensors), len(names))
+
+    @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """The names of the tensors that travel without a codec."""
+        raw = self._engine.travel_raw(self._handles)
+        return tuple(tensor.name for tensor, exact in zip(self._tensors, raw, strict=True) if exact)
 
     def extend(self, tensors: Iterable[TensorDescription]) -> None:
         """Appends tensors, which travel as the options say. All ranks call it with the same tensors.

@@ -2,12 +2,14 @@
 #include "core/casync/graph/tensor.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/casync/graph/collectives.h"
 #include "core/casync/graph/shares.h"
 #include "core/casync/graph/topology.h"
+#include "core/codec/generated_codec.h"
 #include "core/codec/merged_decoded.h"
 #include "core/codec/registry.h"
 #include "core/element/nibbles.h"
@@ -32,6 +34,12 @@ Combination combinationOf(Reduction reduction) {
 
 TensorPartition rawPartition(Partition range, Partition output, size_t elementBytes) {
   return {range, output, true, std::max(range.count, output.count) * elementBytes};
+}
+
+/// A codec encodes kMostElements at a time.
+size_t fewestEncodedPieces(size_t count) {
+  constexpr size_t kMost = kMostElements / kPartitionAlignment * kPartitionAlignment;
+  return (count + kMost - 1) / kMost;
 }
 
 /// In the first step of an allgather or alltoall, the ranks exchange the sizes of their blocks.
@@ -71,9 +79,10 @@ struct Tensor::Planner {
 
   /// Cuts the tensor so that its steps overlap. A codec encodes each partition that it shrinks.
   void cut(int partitions) {
-    const size_t number = partitions > 0
-                              ? static_cast<size_t>(partitions)
-                              : defaultPartitions(spec.count * bytes(), plan.partitionBytes, plan.worldSize);
+    size_t number = partitions > 0
+                        ? static_cast<size_t>(partitions)
+                        : defaultPartitions(spec.count * bytes(), plan.partitionBytes, plan.worldSize);
+    if (tensor.codec_->name() != "none") number = std::max(number, fewestEncodedPieces(spec.count));
     for (const Partition& range : splitElements(spec.count, number)) {
       TensorPartition partition = rawPartition(range, range, bytes());
       if (tensor.codec_->name() != "none") {
@@ -109,6 +118,12 @@ struct Tensor::Planner {
   /// Whether the tensor's levels are summed: where they and the statistics are fewer bytes.
   bool sum() {
     const auto count = static_cast<size_t>(spec.count);
+    if (count > kMostElements) {
+      throw invalidArgument("tensor '" + spec.name + "' has " + std::to_string(count) +
+                            " elements, and codec " + std::string(tensor.codec_->name()) + " adds " +
+                            std::to_string(kMostElements) +
+                            " at most: choose another codec for this tensor (codec_for), such as int8");
+    }
     if (tensor.codec_->maxEncodedBytes(count) >= count * bytes()) return false;
     tensor.isSummed_ = true;
     const Partition all{0, count};
@@ -146,6 +161,8 @@ struct Tensor::Planner {
       tensor.aggregateCodec_ = forAggregate == nullptr ? tensor.codec_ : forAggregate;
     }
     cut(options.partitions);
+    const bool wanted = options.codec != "none";
+    for (TensorPartition& partition : tensor.partitions_) partition.instead = wanted && partition.raw;
     reduce(options);
     tensor.packsOwn_ = packsOwn(options);
     // The ranks' gradients have one factor, whether they are encoded or merged as they are.

@@ -24,6 +24,7 @@ struct TensorPartition {
   Partition output;  ///< In the result; equal to `range`, unless a collective moves blocks.
   bool raw = true;   ///< Without a codec: none is set, or it would not shrink the partition.
   size_t maxPayloadBytes = 0;
+  bool instead = false;  ///< Raw although a codec is set.
 };
 
 /// The factors of a tensor that travels as their product. A vector of the left factor has as many elements as

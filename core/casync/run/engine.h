@@ -122,6 +122,7 @@ class Engine final : private OperationEvents, private LinkedRuntime {
 
   TransportCounters counters() const { return transport_->counters(); }
   ScheduleCounters scheduleCounters() const { return scheduler_.scheduleCounters(); }
+  RawCounters rawCounters() const { return scheduler_.rawCounters(); }
   StateStore& states() { return states_; }
   BufferPool::Statistics poolStatistics() const { return pool_.statistics(); }
   DeviceQueue::Statistics deviceStatistics() { return table_.devices().statistics(); }

@@ -31,6 +31,7 @@ class Scheduler final : private TaskEvents {
   void leave(const OperationPointer& operation) { startNext(*operation); }
 
   ScheduleCounters scheduleCounters() const { return transfers_.scheduleCounters(); }
+  RawCounters rawCounters() const { return transfers_.rawCounters(); }
   /// From here on no task starts. Tasks that have started end.
   void stop();
 

@@ -24,6 +24,10 @@ void Transfers::send(const OperationPointer& operation, TaskIndex index, int pri
   request.header = packHeader(message.header);
   request.payload = message.payload;
   const size_t bytes = message.payload.size();
+  if (operation->tensor().partitions()[task.partition].instead) {
+    rawMessages_.fetch_add(1, std::memory_order_relaxed);
+    rawBytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
   request.onSent = [this, operation, index, bytes](const Failure& failure) {
     if (failure) return failSend(*operation, index, failure);
     trace_.record(*operation, operation->task(index), TraceTrack::kSend, 0, operation->started(index), bytes);

@@ -3,6 +3,8 @@
 // Sends and receives: gives messages to Q_commu, and receives to the transport.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <exception>
 
 #include "core/casync/run/computation.h"
@@ -12,6 +14,13 @@
 #include "core/transport/transport.h"
 
 namespace hipress {
+
+/// What this rank has sent raw of tensors with a codec: of small ones, within a host, or where the codec
+/// would not shrink them.
+struct RawCounters {
+  uint64_t messages = 0;
+  uint64_t bytes = 0;
+};
 
 class Transfers {
  public:
@@ -29,6 +38,7 @@ class Transfers {
   void receive(const OperationPointer& operation, TaskIndex task);
 
   ScheduleCounters scheduleCounters() const { return queue_.scheduleCounters(); }
+  RawCounters rawCounters() const { return {rawMessages_, rawBytes_}; }
   void stop() { queue_.stop(); }
 
  private:
@@ -40,6 +50,8 @@ class Transfers {
   Computation& computation_;
   TaskEvents& events_;
   const TaskTrace& trace_;
+  std::atomic<uint64_t> rawMessages_{0};
+  std::atomic<uint64_t> rawBytes_{0};
   CommunicationQueue queue_;
 };
 

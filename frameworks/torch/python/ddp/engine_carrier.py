@@ -140,6 +140,11 @@ class EngineCarrier:
         load_codec_states(self._synchronizer, saved)
 
     @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """See CarrierOf."""
+        return self._synchronizer.exact_tensors
+
+    @property
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return runtime.counters()["bytes_sent"]

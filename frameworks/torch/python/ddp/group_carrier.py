@@ -78,6 +78,11 @@ class GroupCarrier:
         self._alone = self._alone and not any(saved)
 
     @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """See CarrierOf."""
+        return self._average.exact_tensors
+
+    @property
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return self._average.sent_bytes

@@ -60,6 +60,10 @@ class CarrierOf(Protocol):
     def sent_bytes(self) -> int:
         """Number of bytes that this rank has sent so far."""
 
+    @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """The names of the parameters whose gradients travel without a codec."""
+
 
 class HookState:
     """The state of `hipress.torch.ddp.hook`. Arguments and errors: see `compress()`.
@@ -180,6 +184,12 @@ class HookState:
             self._sent_bytes = carrier.sent_bytes
             carrier.close()
             self._closed = Plain(self._group)
+
+    @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """The names of the parameters whose gradients travel without a codec: they are small, have one dimension, or
+        the codec would not shrink them. `sent_bytes` of carrier "group" does not count them."""
+        return self._running().exact_tensors
 
     def _running(self) -> CarrierOf:
         if self._carrier is not None:

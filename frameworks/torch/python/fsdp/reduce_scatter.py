@@ -91,6 +91,8 @@ class ReduceScatterState:
     def __init__(self) -> None:
         #: Bytes of encoded shards that this rank has sent to other ranks; exact sums are not counted.
         self.sent_bytes = 0
+        #: The names of the parameters whose shards travel without a codec.
+        self.exact_tensors: tuple[str, ...] = ()
         #: The units, and what made their reduce-scatters before.
         self.replaced: list[tuple[Unit, Any]] = []
 
@@ -157,6 +159,7 @@ class _CompressedReduceScatter(ReduceScatter):
             codec = codecs[name]
             if codec is None:
                 self._exact.append(columns)
+                state.exact_tensors += (name,)
             else:
                 self._columns.append(columns)
                 compressed.append((name, shape.count, codec))

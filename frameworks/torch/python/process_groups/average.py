@@ -24,6 +24,7 @@ import torch.distributed as dist
 
 from hipress._core import Codec
 from hipress._library import load_core
+from hipress.adapter.raw_tensors import say_once
 from hipress.errors import HipressError, InvalidArgument, NotInitialized, TransportError
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
@@ -178,6 +179,13 @@ class GroupAverage:
                 piece = self._piece(name)
                 if piece is not None:
                     self._owners.add(piece)
+        if self.compresses:
+            say_once(self.rank, len(self.exact_tensors), len(self._codecs))
+
+    @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """The names of the tensors that travel without a codec."""
+        return tuple(name for name, codec in self._codecs.items() if codec is None)
 
     def _piece(self, name: str, step: int | None = None) -> Compressed | None:
         """What this rank averages of a tensor with its peers, in step `step` or after the warm-up."""

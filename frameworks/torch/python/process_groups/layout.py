@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from hipress._library import load_core
+from hipress.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from hipress._core import Codec
 
 _core = load_core()  # once: three threads use it
 HEADER_BYTES = 32
+#: Partitions begin at multiples of 1,024 elements.
+_MOST_IN_PARTITION = _core.MOST_ENCODED // 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,15 @@ class Owners:
 
 
 def payload_room(codec: Codec, count: int, dtype: torch.dtype) -> tuple[bool, int]:
-    """Whether so many values travel raw, because the codec would not shrink them; and the bytes of their payload."""
+    """Whether so many values travel raw, because the codec would not shrink them; and the bytes of their payload.
+
+    Raises InvalidArgument for more values than a codec encodes at a time.
+    """
+    if count > _core.MOST_ENCODED:
+        raise InvalidArgument(
+            f"codec {codec.name} encodes {_core.MOST_ENCODED} elements at most at a time, and a shard of this rank has "
+            f"{count}: shard over more ranks, or give the tensor codec 'none' (codec_for)"
+        )
     bound, raw = codec.max_encoded_bytes(count), dtype.itemsize * count
     return bound >= raw, min(bound, raw)
 
@@ -98,16 +109,17 @@ class Layout:
     """The partitions of some tensors, and their slots."""
 
     def __init__(self, tensors: Sequence[Compressed], world: int, owners: Mapping[str, int] | None) -> None:
-        """`owners`: as first_owners() says; None: each tensor is one partition, and every rank has the slot of its own
-        (topology "allgather")."""
+        """`owners`: as first_owners() says; None: each tensor is one partition or, if it is huge, a few, and every rank
+        has the slots of its own (topology "allgather")."""
         self.tensors = tensors
         self.partitions: list[Partition] = []
         self.bytes_of_owner = [0] * world
         for number, tensor in enumerate(tensors):
             pieces = 1 if owners is None else _core.default_partitions(tensor.count, 4, world)
+            pieces = max(pieces, -(-tensor.count // _MOST_IN_PARTITION))
             start = 0 if owners is None else owners[tensor.name]
             for index, (first, count) in enumerate(_core.split_elements(tensor.count, pieces)):
-                owner = (start + index) % world
+                owner = 0 if owners is None else (start + index) % world
                 raw, payload = payload_room(tensor.codec, count, tensor.dtype)
                 offset = self.bytes_of_owner[owner]
                 self.partitions.append(Partition(number, index, first, count, owner, payload, raw, offset))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from hipress import _core
-from hipress.errors import Unsupported
+from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.process_groups import low_rank, summed
 from hipress.torch.process_groups.gpus.side import GpuSide
 from hipress.torch.process_groups.gpus.summed import GpuSummedAverage
@@ -63,6 +63,11 @@ class LinkedAverage:
                 return None
             self._low_rank.add(name, how)
         elif codec.summed is not None:
+            if count > _core.MOST_ENCODED:
+                raise InvalidArgument(
+                    f"tensor '{name}' has {count} elements, and codec {codec.name} adds {_core.MOST_ENCODED} at "
+                    "most: choose another codec for this tensor (codec_for), such as int8"
+                )
             if codec.max_encoded_bytes(count) >= count * element_bytes:
                 return None
             self._summed.add(name, codec, count)
