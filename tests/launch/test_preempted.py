@@ -117,7 +117,8 @@ def test_init_ends_with_not_initialized_if_the_handler_returns(rank: Rank) -> No
 
 
 def test_a_rank_may_start_again_after_its_init_was_ended(rank: Rank) -> None:
-    again = "import os; os.environ.update(HIPRESS_SIZE='1', HIPRESS_LOCAL_SIZE='1'); runtime.init(); print('size', runtime.size(), flush=True)"
+    again = "import os; os.environ.update(HIPRESS_SIZE='1', HIPRESS_LOCAL_SIZE='1'); runtime.init(); "
+    again += "print('size', runtime.size(), flush=True)"
     alone = rank(0, 2, handler=_SHUTS_DOWN, after=again)
     _say(alone, "connected")
     code, output = _preempt(alone)
@@ -149,3 +150,18 @@ def test_a_handler_that_shuts_down_while_another_shutdown_lingers(rank: Rank) ->
     _say(ranks[0], "connected")
     _say(ranks[0], "in")
     assert _preempt(ranks[0])[0] == 7
+
+
+def test_a_rank_exits_after_ctrl_c_in_a_collective(rank: Rank) -> None:
+    waits = "runtime.current().engine.allgather('never', b'', 60.0)"
+    body = f"""
+    runtime.init(); runtime.LINGER = 0.5; print("in", flush=True)
+    try: {waits}
+    except KeyboardInterrupt: sys.exit(9)
+    """.strip()
+    stays = "runtime.init(); import time; time.sleep(60)"
+    ranks = [rank(0, 2, handler="raise KeyboardInterrupt", body=body), rank(1, 2, body=stays)]
+    _say(ranks[0], "connected")
+    _say(ranks[0], "in")
+    time.sleep(0.3)
+    assert _preempt(ranks[0]) == (9, "")

@@ -25,10 +25,10 @@ from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.held_back import HeldBack, Values
-from hipress.adapter.raw_tensors import say_once
 from hipress.adapter.reduce_ops import Average, ReduceOp
 from hipress.errors import DuplicateName, InvalidArgument, NotInitialized
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.raw_tensors import say_once
 
 if TYPE_CHECKING:
     from hipress import _core

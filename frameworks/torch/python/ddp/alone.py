@@ -42,6 +42,11 @@ class Alone(Plain):
             )
 
     @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """See CarrierOf: nothing travels."""
+        return ()
+
+    @property
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return 0

@@ -24,9 +24,9 @@ import torch.distributed as dist
 
 from hipress._core import Codec
 from hipress._library import load_core
-from hipress.adapter.raw_tensors import say_once
 from hipress.errors import HipressError, InvalidArgument, NotInitialized, TransportError
 from hipress.log import logger
+from hipress.raw_tensors import say_once
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.dtypes import TensorShape, flat_reals

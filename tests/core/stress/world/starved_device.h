@@ -56,6 +56,9 @@ class StarvedDevice final : public Device {
     void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) override {
       inner_->copyUnlessZero(word, values, to);
     }
+    void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) override {
+      inner_->flagNotFinite(dtype, values, count, flag);
+    }
     void whenDone(EndCallback callback) override {
       if (left_.fetch_sub(1) == 0) throw std::bad_alloc();
       inner_->whenDone(std::move(callback));
