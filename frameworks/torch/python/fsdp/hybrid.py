@@ -13,7 +13,7 @@ import torch
 from hipress.errors import InvalidArgument
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.compressing_group import CompressingGroup
-from hipress.torch.process_groups.gradients import naming
+from hipress.torch.process_groups.named_gradients import naming
 
 
 def compress_hybrid(model: torch.nn.Module) -> HybridState:

@@ -8,7 +8,7 @@ The backend "hipress" of torch.distributed is a process group that averages grad
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.backend import BackendOptions, configure, register
 from hipress.torch.process_groups.compressing_group import CompressingGroup
-from hipress.torch.process_groups.gradients import gradients
+from hipress.torch.process_groups.named_gradients import gradients
 from hipress.torch.process_groups.options import GroupOptions
 
 __all__ = ["BackendOptions", "CompressingGroup", "GroupAverage", "GroupOptions", "configure", "gradients"]

@@ -16,8 +16,8 @@ from torch._C._distributed_c10d import Work as TorchWork
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
-from hipress.torch.process_groups.gradients import named
 from hipress.torch.process_groups.group_calls import Group
+from hipress.torch.process_groups.named_gradients import named
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.unmet import Unmet
