@@ -303,6 +303,7 @@ void bindEngine(py::module_& module) {
            "Agrees on other specifications for existing tensors. Returns their handles from now on, and "
            "the "
            "residuals that the caller adds to their next values.")
+      .def("forget", &Engine::forget, py::arg("handles"), py::call_guard<py::gil_scoped_release>())
       .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"),
            py::arg("on_done") = py::none(), py::arg("updates") = 0)
       .def("submit_on_device", &submitOnDevice, py::arg("tensor"), py::arg("input").none(true),

@@ -423,6 +423,10 @@ class Engine:
         feedback; all other residuals continue. Raises InvalidArgument if a tensor is in flight, and the errors of
         agree().
         """
+    def forget(self, handles: Sequence[int]) -> None:
+        """Frees what this rank keeps of agreed tensors that it does not submit any more, their codec states too. It
+        asks no other rank. Tensors in flight stay. Raises InvalidArgument, NotInitialized.
+        """
     def submit(
         self,
         tensor: int,

@@ -49,6 +49,17 @@ def end_job(process: Runtime, what: str) -> NoReturn:
     raise errors.Mismatch(message)
 
 
+def end_step(process: Runtime, what: str) -> NoReturn:
+    """Raises Mismatch on all ranks; on this rank with `what`, even if the error of another rank came first.
+
+    Arguments:
+        what: the text after "rank 2": what this rank could not compute, and why.
+    """
+    message = f"rank {process.place.rank} {what}"
+    process.engine.fail("Mismatch", message)
+    raise errors.Mismatch(message)
+
+
 def update_raised(process: Runtime, error: BaseException, where: str) -> None:
     """Gives all ranks an error if an update raised, which may have changed some parameters. A single rank goes on."""
     if process.place.size == 1:

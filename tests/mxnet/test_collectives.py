@@ -10,6 +10,8 @@ import pytest
 
 mx = pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
 
+from mxnet.contrib.amp.amp import bfloat16  # noqa: E402
+
 import hipress.mxnet as hp  # noqa: E402
 from hipress.mxnet.operators import order_values  # noqa: E402
 from tests.mxnet.ranks import outcomes, run  # noqa: E402
@@ -160,6 +162,66 @@ def test_what_changes_shape_arrives_in_the_order_of_the_ranks() -> None:
         assert results[9:11] == [(3 * rows).tolist(), (3 * rows).tolist()]
         assert results[11:13] == [rows.tolist(), [6, 6]]
         assert results[13] == [{"rank": 0}, {"rank": 1}, {"rank": 2}]
+
+
+def _of_numpys_kind() -> list[str]:
+    hp.init()
+    mx.npx.set_np()
+    try:
+        x = mx.np.ones((4, 3)) * (1 + hp.rank())
+        found = [
+            hp.allreduce(x, name="a"),
+            hp.allreduce(x, name="b", compression=hp.Compression.fp16),
+            *hp.grouped_allreduce([x, x], name="c"),
+            hp.allgather(x, name="d"),
+            *hp.grouped_allgather([x], name="e"),
+            hp.reducescatter(x, name="f"),
+            *hp.grouped_reducescatter([x], name="g"),
+            hp.alltoall(x, name="h"),
+            *hp.alltoall(x, splits=mx.np.array([1, 3], dtype="int32"), name="i"),
+            hp.broadcast(x, 1, name="j"),
+            hp.allreduce_(x.copy(), name="k"),
+            *hp.grouped_allreduce_([x.copy()], name="l"),
+            hp.broadcast_(x.copy(), 1, name="m"),
+            hp.allreduce(mx.np.array(2.0), name="n"),
+        ]
+        (found[0] + mx.np.ones((4, 3))).asnumpy()
+        return [type(each).__module__ for each in found]
+    finally:
+        mx.npx.reset_np()
+
+
+def test_arrays_of_mx_np_give_arrays_of_mx_np() -> None:
+    for kinds in run(_of_numpys_kind, 2):
+        assert set(kinds) == {"mxnet.numpy"}
+
+
+def _types() -> dict[str, str]:
+    hp.init()
+    by_type = {}
+    for dtype in ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool", "bfloat16"):
+        x = mx.nd.ones((4, 1)).astype(bfloat16 if dtype == "bfloat16" else dtype)
+        for way, call in {
+            "allreduce": lambda x=x, dtype=dtype: hp.allreduce(x, name=f"allreduce {dtype}"),
+            "reducescatter": lambda x=x, dtype=dtype: hp.reducescatter(x, name=f"reducescatter {dtype}"),
+            "allgather": lambda x=x, dtype=dtype: hp.allgather(x, name=f"allgather {dtype}"),
+            "alltoall": lambda x=x, dtype=dtype: hp.alltoall(x, name=f"alltoall {dtype}"),
+            "broadcast": lambda x=x, dtype=dtype: hp.broadcast(x, 0, name=f"broadcast {dtype}"),
+        }.items():
+            try:
+                result = call()
+                right = result.dtype == x.dtype and (result.asnumpy() == 1).all()
+                by_type[f"{way} {dtype}"] = "right" if right else f"{result}"
+            except hp.Unsupported as error:
+                by_type[f"{way} {dtype}"] = "refused" if dtype in str(error) else str(error)
+    return by_type
+
+
+def test_each_type_is_right_in_each_way_or_refused_by_its_name() -> None:
+    for by_type in run(_types, 2):
+        refused = {key for key, found in by_type.items() if found == "refused"}
+        assert refused == {key for key in by_type if key.endswith(("bool", "bfloat16"))}
+        assert all(found in ("right", "refused") for found in by_type.values()), by_type
 
 
 def _broadcast_state() -> tuple[float, float]:

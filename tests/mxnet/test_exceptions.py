@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
+import time
 from typing import Any
 
 import pytest
@@ -122,6 +123,37 @@ def test_what_raises_before_a_gradient_was_handed_over_may_be_repeated(way: str,
 @pytest.mark.parametrize("action", ["go on", "repeat", "end"])
 def test_a_gradient_that_mxnet_could_not_compute_ends_all(action: str) -> None:
     check_that_the_open_step_ended_all(_outcomes("trainer", "backward", action), action, "of the 6 gradients")
+
+
+def _all_raise() -> str:
+    """The error of this rank's first step after one whose backward failed on all ranks. Nothing waits for a value."""
+    hp.init()
+    net = mlp()
+    trainer = _trainer("trainer", net)
+    Raising.armed = True
+    try:
+        for number in range(100):
+            inputs, _ = batch(hp.rank(), number)
+            with mx.autograd.record():
+                loss = mx.nd.Custom(net(inputs), op_type="raising").sum()
+            loss.backward()
+            trainer.step(BATCH)
+            time.sleep(0.02)
+    except hp.HipressError as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        Raising.armed = False
+        with contextlib.suppress(mx.MXNetError, hp.HipressError):
+            mx.nd.waitall()
+    return ""
+
+
+def test_an_operator_that_fails_on_all_ranks_is_named_on_each_with_mxnets_text() -> None:
+    for rank, text in enumerate(run(_all_raise, 2)):
+        assert text.startswith(f"Mismatch: rank {rank} raised MXNetError: ")
+        assert "kCustomOpBackward" in text
+        assert "did not compute 6 of the 6 gradients of step 0" in text
+        assert "caught" not in text
 
 
 @pytest.mark.parametrize("action", ["go on", "repeat", "end", "raise"])

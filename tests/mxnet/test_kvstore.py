@@ -34,7 +34,7 @@ def test_values_are_broadcast_from_rank_0_and_added_up() -> None:
         np.testing.assert_array_equal(copy, np.ones((2, 3)))
         np.testing.assert_array_equal(value, np.full((2, 3), 6.0))
         np.testing.assert_array_equal(sums, np.full((2, 3), 6.0))
-        assert (own_rank, workers, kind) == (rank, 3, "hipress")
+        assert (own_rank, workers, kind) == (rank, 3, "dist_sync_hipress")
 
 
 def _train(by: str, **params: Any) -> tuple[str, int]:
@@ -105,6 +105,48 @@ def _save_and_load() -> str:
 
 def test_a_saved_optimizer_is_the_plain_one() -> None:
     assert run(_save_and_load, 1) == ["SGD 0.25"]
+
+
+def _fit(rank: int, size: int) -> dict[str, np.ndarray]:
+    """The parameters after an epoch of Module.fit() on the rows of `rank`; of all ranks if it is negative."""
+    every = np.random.default_rng(3).normal(size=(2, 4, BATCH, 16)).astype(np.float32)  # by rank, by step
+    labels = np.arange(2 * 4 * BATCH).reshape(2, 4, BATCH) % 4
+    inputs, labels = (each[rank] if rank >= 0 else each.swapaxes(0, 1) for each in (every, labels))
+    rows = BATCH * (1 if rank >= 0 else size)
+    batches = mx.io.NDArrayIter(inputs.reshape(-1, 16), labels.reshape(-1), rows)
+    layer = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="layer")
+    module = mx.mod.Module(mx.sym.SoftmaxOutput(layer, name="softmax"))
+    options = {"learning_rate": 0.5}
+    store = "hipress" if rank >= 0 else None
+    module.fit(
+        batches, optimizer="sgd", optimizer_params=options, kvstore=store, initializer=mx.init.One(), num_epoch=1
+    )
+    return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+
+
+def _fit_and_alone() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    hp.init()
+    return _fit(hp.rank(), 2), _fit(-1, 2)
+
+
+def test_module_fit_takes_the_steps_of_one_process_with_all_batches() -> None:
+    for found, expected in run(_fit_and_alone, 2):
+        for name in expected:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def _ignoring_stale() -> None:
+    hp.init()
+    net = mlp()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", kvstore="hipress")
+    backward(net, hp.rank(), 0)
+    for step in (trainer.step, trainer.update):
+        with pytest.raises(hp.Unsupported, match=r"Use hp.DistributedTrainer"):
+            step(BATCH, ignore_stale_grad=True)
+
+
+def test_the_store_refuses_stale_gradients_that_it_cannot_know() -> None:
+    run(_ignoring_stale, 2)
 
 
 def _train_module(kvstore: bool) -> list[bytes]:

@@ -189,6 +189,36 @@ def test_parameters_that_no_rank_uses_stay() -> None:
         np.testing.assert_array_equal(after["extra_weight"], before["extra_weight"])
 
 
+def _leave_out_a_part() -> tuple[list[np.ndarray], list[int]]:
+    """The residual of a part after each step, and the bytes that each step sent: the part is used in the first and the
+    third of three steps."""
+    hp.init()
+    mx.random.seed(hp.rank())
+    parts = [mx.gluon.Parameter(name, shape=(4096,)) for name in ("a", "b")]
+    for part in parts:
+        part.initialize(mx.init.Zero())
+    trainer = hp.DistributedTrainer(parts, "sgd", codec="onebit", min_compress_bytes=0)
+    residuals, sent = [], []
+    for used in (2, 1, 2):
+        before = hp.counters()["bytes_sent"]
+        with mx.autograd.record():
+            loss = sum((part.data() * mx.nd.random.normal(shape=(4096,))).sum() for part in parts[:used])
+        loss.backward()
+        trainer.step(1, ignore_stale_grad=True)
+        mx.nd.waitall()
+        sent.append(hp.counters()["bytes_sent"] - before)
+        residuals.append(hp.codec_states(trainer, exact=True)["b/residual"].asnumpy())
+    return residuals, sent
+
+
+def test_a_parameter_that_no_rank_uses_sends_nothing_and_keeps_its_residual() -> None:
+    for (first, second, third), sent in run(_leave_out_a_part, 2):
+        assert np.abs(first).max() > 0
+        np.testing.assert_array_equal(second, first)
+        assert (third != second).any()
+        assert sent[1] < 0.6 * sent[2]
+
+
 def _train_embedding(sparse_as_dense: bool) -> np.ndarray:
     hp.init()
     layer = mx.gluon.nn.Embedding(10, 4, sparse_grad=True, prefix="words_")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,9 @@ import pytest
 import tensorflow as tf
 
 import hipress.tensorflow as hp
+from hipress import errors
+from hipress._library import load_core
+from hipress.tensorflow import operators
 from tests.tensorflow.ranks import run
 
 _WAYS = ["eager", "tf.function", "session"]
@@ -205,3 +209,23 @@ def _derivative_of_broadcast(how: str) -> list[float]:
 @pytest.mark.parametrize("how", ["tf.function", "session"])
 def test_ranks_whose_derivative_is_zero_take_part(how: str) -> None:
     assert run(_derivative_of_broadcast, 2, how) == [[1.5, 1.5], [0.0, 0.0]]
+
+
+def _no_list() -> None:
+    hp.init()
+    for call in (
+        lambda: operators.held_back(1 << 40, 0, 4),
+        lambda: operators.forget_held_back(1 << 40, 0),
+        lambda: operators.unfinished(1 << 40),
+        lambda: operators.steps(1 << 40),
+    ):
+        with pytest.raises(errors.InvalidArgument, match="there is no list of tensors"):
+            call()
+    too_long = ctypes.c_size_t(1 << 61)  # for a std::vector: not an error of HiPress' own
+    assert not operators._lists.hipress_define_tensor_list(ctypes.c_int64(1 << 40), None, too_long)
+    with pytest.raises(errors.Unsupported, match="cannot go on"):
+        load_core().raise_kept_error()
+
+
+def test_errors_of_calls_into_c_reach_python_whatever_their_class() -> None:
+    run(_no_list, 1)

@@ -16,8 +16,10 @@ After set_codec() or set_plan() an adapter must add a tensor's unsent residual t
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ from hipress._library import load_core
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.held_back import HeldBack, Values
 from hipress.adapter.reduce_ops import Average, ReduceOp
-from hipress.errors import DuplicateName, InvalidArgument, NotInitialized
+from hipress.errors import DuplicateName, HipressError, InvalidArgument, NotInitialized
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.raw_tensors import say_once
 
@@ -136,6 +138,13 @@ def keeps_states(codec: str) -> bool:
     return bool(made.states or made.for_aggregate().states)
 
 
+def _forget(process: runtime.Runtime, handles: list[int]) -> None:
+    """Frees what the engine keeps of a list that has ended. After shutdown() there is nothing to free."""
+    if runtime.is_initialized() and runtime.current() is process:
+        with suppress(HipressError):  # an engine that has failed frees everything when it ends
+            process.engine.forget(handles)
+
+
 class TensorList:
     """A list of tensors that all ranks have agreed on, each synchronised at most once at a time.
 
@@ -148,6 +157,9 @@ class TensorList:
     Raises Mismatch, with the first difference, if the ranks' lists differ; Timeout if a rank does not make the list;
     DuplicateName, InvalidArgument, Unsupported.
     """
+
+    #: Whether the end of the object frees what the engine keeps of its tensors. False: the adapter does it later.
+    _frees_handles = True
 
     def __init__(
         self,
@@ -175,6 +187,8 @@ class TensorList:
         self._loss_scale = 1.0
         self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
         self._handles: list[int] = self._engine.agree(self._process.numbered(_LIST), self._specs(options))
+        if self._frees_handles:
+            weakref.finalize(self, _forget, self._process, self._handles).atexit = False
         if any(codec != "none" for codec in options.codecs()):
             say_once(self._process.place.rank, len(self.exact_tensors), len(names))
 
@@ -294,7 +308,7 @@ class TensorList:
         listed = self._running_process().numbered(_LIST)
         self._check(options)
         agreed = self._engine.agree_anew(listed, self._handles, self._specs(options))
-        self._handles = [handle for handle, _ in agreed]
+        self._handles[:] = [handle for handle, _ in agreed]
         self._options = options
         self._choices = {} if options.plan is None else options.plan.specs()
         for index, (_, values) in enumerate(agreed):

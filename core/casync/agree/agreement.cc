@@ -100,6 +100,19 @@ bool Agreement::isSentAsBefore(TensorHandle handle, const TensorSpec& next,
   return group.empty() || std::equal(group.begin() + 1, group.end(), members.begin(), members.end());
 }
 
+void Agreement::forget(const std::vector<TensorHandle>& handles) {
+  std::set<TensorHandle> ended;
+  for (const TensorHandle handle : handles) {
+    if (registry_.isInFlight(handle)) continue;
+    ended.insert(handle);
+    if (const auto group = registry_.groupOf(handle); !group.empty() && !registry_.isInFlight(group.front()))
+      ended.insert(group.front());
+    for (const TensorHandle linked : registry_.linkedOf(handle)) ended.insert(linked);
+  }
+  for (const TensorHandle handle : ended) states_.erase(registry_.tensor(handle)->spec().name);
+  registry_.remove(ended);
+}
+
 std::vector<AgreedAnew> Agreement::agreeAnew(const std::string& listName,
                                              const std::vector<TensorHandle>& handles,
                                              const std::vector<TensorSpec>& specs) {

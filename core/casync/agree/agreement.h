@@ -26,9 +26,10 @@ class Agreement {
   Agreement(ControlPlane& control, Milliseconds timeout, TensorRegistry& registry, StateStore& states)
       : control_(control), timeout_(timeout), registry_(registry), states_(states) {}
 
-  /// See Engine::declare(), agree() and agreeAnew().
+  /// See Engine::declare(), agree(), forget() and agreeAnew().
   std::vector<TensorHandle> declare(const std::vector<TensorSpec>& specs);
   std::vector<TensorHandle> agree(const std::string& listName, const std::vector<TensorSpec>& specs);
+  void forget(const std::vector<TensorHandle>& handles);
   std::vector<AgreedAnew> agreeAnew(const std::string& listName, const std::vector<TensorHandle>& handles,
                                     const std::vector<TensorSpec>& specs);
 

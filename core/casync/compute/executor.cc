@@ -18,10 +18,19 @@ namespace {
 /// In bytes. A smaller message takes less time than reading another process' memory.
 constexpr size_t kSmallestReferred = 16384;
 
-/// The error if, of two ranks, only one has updated a parameter from the gradients of the step
-/// before.
+/// The error if, of two ranks, only one has updated a parameter from the gradients of the step before, or if
+/// they multiply the results by different factors.
 Error outOfStep(const StepValues& operation, int peer, uint16_t theirs, int rank) {
-  const uint32_t aheadOfThis = (theirs + kUpdatesCycle - operation.updates) % kUpdatesCycle;
+  const uint32_t aheadOfThis = (countIn(theirs) + kUpdatesCycle - countIn(operation.updates)) % kUpdatesCycle;
+  if (aheadOfThis == 0) {
+    return {
+        ErrorKind::kMismatch,
+        "rank " + std::to_string(std::min(peer, rank)) + " and rank " + std::to_string(std::max(peer, rank)) +
+            " multiply the combined '" + operation.tensor->spec().name +
+            "' by different factors, so their parameters would differ: in this step or an earlier one "
+            "they gave different batch sizes, or had different loss scales. Give the same batch size on "
+            "all ranks: where the ranks' own differ, their mean (their sum if the ranks' values are summed)"};
+  }
   const bool peerIsBehind = aheadOfThis > kUpdatesCycle / 2;
   const std::string behind = "rank " + std::to_string(peerIsBehind ? peer : rank);
   const std::string ahead = "rank " + std::to_string(peerIsBehind ? rank : peer);

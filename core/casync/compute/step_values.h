@@ -38,10 +38,19 @@ struct SumState {
   bool absent = false;        // no rank had values
 };
 
-/// A count of updates as messages carry it. The value 0 says that the sender does not count.
-inline constexpr uint32_t kUpdatesCycle = 65535;
-inline uint16_t updatesInMessage(uint64_t count) {
-  return static_cast<uint16_t>(1 + count % kUpdatesCycle);
+/// What messages carry of the updates of a variable: their number, and a digest of the factors by which the
+/// results of all steps so far were multiplied. Ranks in step have the same of both. The value 0 says that
+/// the sender has neither.
+inline constexpr uint32_t kUpdatesCycle = 255;
+inline constexpr uint32_t kFactorsCycle = 257;
+inline uint16_t updatesInMessage(uint64_t count, uint64_t factors = 0) {
+  return static_cast<uint16_t>(1 + count % kUpdatesCycle + kUpdatesCycle * (factors % kFactorsCycle));
+}
+inline uint32_t countIn(uint16_t updates) {
+  return (updates - 1u) % kUpdatesCycle;
+}
+inline uint32_t factorsIn(uint16_t updates) {
+  return (updates - 1u) / kUpdatesCycle;
 }
 
 struct StepValues {

@@ -66,6 +66,10 @@ class Engine final : private OperationEvents, private LinkedRuntime {
     return agreement_.agreeAnew(listName, handles, specs);
   }
 
+  /// Frees what this rank keeps of agreed tensors that it does not submit any more, their codec states too.
+  /// No other rank is asked. Tensors in flight stay. Throws InvalidArgument, NotInitialized.
+  void forget(const std::vector<TensorHandle>& handles) { agreement_.forget(handles); }
+
   /// The agreed tensor of a handle. Throws InvalidArgument for an unknown handle, NotInitialized after
   /// shutdown().
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const { return table_.tensor(handle); }

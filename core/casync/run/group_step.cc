@@ -30,7 +30,8 @@ void GroupStep::copyIn(size_t member, const StepValues& values, EndCallback copi
   if (values.updates == 0) {
     updatesKnown_.store(false, std::memory_order_relaxed);
   } else {
-    updates_.fetch_add(values.updates - 1u, std::memory_order_relaxed);
+    updates_.fetch_add(countIn(values.updates), std::memory_order_relaxed);
+    factors_.fetch_add(factorsIn(values.updates), std::memory_order_relaxed);
   }
   values_.copyIn(values, member, bytesOf(member), std::move(copied));
 }
@@ -49,7 +50,8 @@ Submission GroupStep::submission(const std::shared_ptr<GroupStep>& step) {
   together.output = step->values_.data();
   together.keepAlive = step;
   if (step->updatesKnown_.load(std::memory_order_relaxed))
-    together.updates = updatesInMessage(step->updates_.load(std::memory_order_relaxed));
+    together.updates = updatesInMessage(step->updates_.load(std::memory_order_relaxed),
+                                        step->factors_.load(std::memory_order_relaxed));
   return together;
 }
 

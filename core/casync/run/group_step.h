@@ -68,8 +68,10 @@ class GroupStep {
 
   // The last fetch_add on copied_ makes the values of all members visible here.
   std::atomic<size_t> copied_{0};
-  std::atomic<bool> any_{false};          // this rank has values of at least one member
-  std::atomic<uint32_t> updates_{0};      // sum of the members' update counts: equal on ranks in step
+  std::atomic<bool> any_{false};  // this rank has values of at least one member
+  // Sums over the members of what Submission::updates has: equal on ranks in step.
+  std::atomic<uint32_t> updates_{0};
+  std::atomic<uint32_t> factors_{0};
   std::atomic<bool> updatesKnown_{true};  // every member has an update count
 
   mutable Mutex mutex_;

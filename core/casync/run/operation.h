@@ -38,7 +38,8 @@ struct Submission {
   /// if there is one, as the network thread must not wait for Python's lock.
   std::shared_ptr<void> keepAlive;
   /// updatesInMessage() of the number of earlier results with which the caller has updated the tensor's
-  /// variable; 0: the caller does not count. Different numbers on two ranks are a Mismatch.
+  /// variable, and of the factors by which it multiplied them; 0: unknown. Different values on two ranks are
+  /// a Mismatch.
   uint16_t updates = 0;
   /// Called once when the operation has ended, on the thread that ended it. With it, no caller may wait() for
   /// or poll() the operation. It must not block, throw, or shut the engine down.

@@ -8,17 +8,19 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/base/error_name.h"
 #include "core/casync/run/current_engine.h"
 #include "core/trace/recorder.h"
 #include "frameworks/mxnet/operators/array.h"
+#include "frameworks/mxnet/operators/array_list.h"
 #include "frameworks/mxnet/operators/mxnet_engine.h"
+#include "frameworks/operators/kept_error.h"
 #include "frameworks/operators/submission.h"
 
 namespace hipress::mxnet_operators {
@@ -54,18 +56,6 @@ std::string errorText(const Error& error) {
   return std::string("hipress.") + errorName(error.kind()) + ": " + error.what();
 }
 
-/// The number of a list's arrays that MXNet did not begin, because an operation before them had failed.
-using Skipped = std::shared_ptr<std::atomic<int64_t>>;
-
-Skipped skippedOf(int64_t list) {
-  static std::mutex mutex;
-  static auto* lists = new std::map<int64_t, Skipped>;  // operations may run while the process ends
-  const std::lock_guard lock(mutex);
-  Skipped& skipped = (*lists)[list];
-  if (skipped == nullptr) skipped = std::make_shared<std::atomic<int64_t>>(0);
-  return skipped;
-}
-
 /// One array in one step.
 struct Synchronization {
   TensorHandle tensor = 0;
@@ -74,10 +64,12 @@ struct Synchronization {
   bool absent = false;  ///< Without an input: true if this rank has no values, false if `output` has them.
   std::shared_ptr<StepTimes> times;  ///< nullptr: not traced
   uint16_t updates = 0;              ///< See Submission::updates.
-  Skipped skipped;                   ///< counts this array if it ends without having begun
+  ArrayListPointer list;             ///< nullptr: none
+  int64_t step = 0;
+  bool begun = false;
 
   void start(const Completion& completion) {
-    skipped.reset();
+    begun = true;
     if (times) times->arrayReady();
     const auto declared = currentEngine()->tensor(tensor);
     const ArrayView to = viewOf(output.handle(), declared->spec().name);
@@ -99,12 +91,11 @@ struct Synchronization {
 
 void startSynchronization(void* /*context*/, void* completion, void* parameter) {
   const Completion own(completion);
-  try {
-    static_cast<Synchronization*>(parameter)->start(own);
-  } catch (const Error& error) {
-    const std::string text = errorText(error);
-    own(&text);
-  }
+  guarded([&] { static_cast<Synchronization*>(parameter)->start(own); },
+          [&](const Error& error) {
+            const std::string text = errorText(error);
+            own(&text);
+          });
 }
 
 /// The end of a step. If one of its arrays failed, all have failed, and MXNet does not call this.
@@ -121,7 +112,8 @@ void endStep(void* /*context*/, void* parameter) {
 
 void destroySynchronization(void* parameter) {
   const std::unique_ptr<Synchronization> synchronization(static_cast<Synchronization*>(parameter));
-  if (synchronization->skipped != nullptr) synchronization->skipped->fetch_add(1);
+  if (synchronization->list != nullptr && !synchronization->begun && engineRuns())
+    synchronization->list->note(synchronization->step);
 }
 
 void destroyEnd(void* parameter) {
@@ -150,33 +142,53 @@ void pushEnd(std::unique_ptr<StepEnd> end, NDArrayHandle* arrays, int count) {
 
 /// outputs[i] := the synchronised values of inputs[i]; in place if both are one array. inputs[i] nullptr:
 /// this rank has no values in this step. `together`: no operation may use an output before all are ready, and
-/// if one fails, all fail. No two outputs may share memory. `list`: the list in which hipress_mxnet_skipped()
-/// counts arrays that MXNet does not begin, because the operation that computes them failed; 0: no count.
+/// if one fails, all fail. No two outputs may share memory. `list`: the list for which
+/// hipress_mxnet_skipped() knows arrays that MXNet does not begin, because the operation that computes them
+/// failed; 0: none. `step`: the number of the list's step. `updates`, `factors`: see updatesInMessage();
+/// updates below 0: not compared.
 extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(
     NDArrayHandle* inputs, NDArrayHandle* outputs, const uint32_t* tensors, int count, int together,
-    int64_t list, int64_t updates) {
+    int64_t list, int64_t step, int64_t updates, uint32_t factors) {
   using namespace hipress;
   using namespace hipress::mxnet_operators;
-  try {
+  const bool well = kept([&] {
     const auto engine = currentEngine();
     const auto times = together != 0 && engine->trace() != nullptr ? std::make_shared<StepTimes>() : nullptr;
     for (int i = 0; i < count; ++i) {
-      auto synchronization = std::make_unique<Synchronization>(
-          Synchronization{tensors[i], SharedArray(inputs[i] == outputs[i] ? nullptr : inputs[i]),
-                          SharedArray(outputs[i]), inputs[i] == nullptr, times,
-                          updates < 0 ? uint16_t{0} : updatesInMessage(static_cast<uint64_t>(updates)),
-                          list == 0 ? nullptr : skippedOf(list)});
+      auto synchronization = std::make_unique<Synchronization>(Synchronization{
+          tensors[i], SharedArray(inputs[i] == outputs[i] ? nullptr : inputs[i]), SharedArray(outputs[i]),
+          inputs[i] == nullptr, times,
+          updates < 0 ? uint16_t{0} : updatesInMessage(static_cast<uint64_t>(updates), factors),
+          list == 0 ? nullptr : arrayList(list), step});
       push(std::move(synchronization), -i);
     }
     const auto traced = times == nullptr ? nullptr : engine;
     if (together != 0) pushEnd(std::make_unique<StepEnd>(StepEnd{traced, times}), outputs, count);
-    return 0;
-  } catch (const Error& error) {
-    keepError(error);
-    return -1;
-  }
+  });
+  return well ? 0 : -1;
 }
 
-extern "C" __attribute__((visibility("default"))) int64_t hipress_mxnet_skipped(int64_t list) {
-  return hipress::mxnet_operators::skippedOf(list)->load();
+/// `*count`: number of arrays that MXNet did not begin, in the first such step of the list, `*step`. Returns
+/// -1 after an error.
+extern "C" __attribute__((visibility("default"))) int hipress_mxnet_skipped(int64_t number, int64_t* count,
+                                                                            int64_t* step) {
+  using namespace hipress::mxnet_operators;
+  const bool well = hipress::kept([&] {
+    const ArrayListPointer list = knownArrayList(number);
+    std::tie(*count, *step) = list == nullptr ? std::pair<int64_t, int64_t>() : list->seen();
+  });
+  return well ? 0 : -1;
+}
+
+/// The Python object of the list has ended. The engine forgets the tensors when MXNet has ended the last
+/// operation.
+extern "C" __attribute__((visibility("default"))) void hipress_mxnet_forget_list(int64_t number,
+                                                                                 const uint32_t* tensors,
+                                                                                 size_t count) {
+  using namespace hipress::mxnet_operators;
+  hipress::guarded(
+      [&] {
+        if (const ArrayListPointer list = takeArrayList(number)) list->end({tensors, tensors + count});
+      },
+      [](const hipress::Error&) {});
 }

@@ -72,7 +72,7 @@ def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: Mxn
     (sent,), decompressed = compressed(compressor, [tensor])
     into = output
     if into is None or compressor is not None:
-        into = mx.nd.empty(sent.shape, ctx=sent.context, dtype=sent.dtype)
+        into = operators.of_kind(mx.nd.empty(sent.shape, ctx=sent.context, dtype=sent.dtype), sent)
     started = _start(
         "allreduce",
         sent,

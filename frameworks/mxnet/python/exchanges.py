@@ -26,7 +26,7 @@ def _values(tensor: mx.nd.NDArray, name: str | None, process_set: ProcessSet) ->
 
 
 def _array(values: Any, like: mx.nd.NDArray) -> mx.nd.NDArray:
-    return mx.nd.array(values, ctx=like.context, dtype=like.dtype)
+    return operators.of_kind(mx.nd.array(values, ctx=like.context, dtype=like.dtype), like)
 
 
 def allgather(
@@ -65,7 +65,9 @@ def alltoall(
     numbers = splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits
     rows, received = collectives.alltoall(_values(tensor, name, process_set), numbers, name=name).wait()
     result = _array(rows, tensor)
-    return result if splits is None else (result, mx.nd.array(received, dtype="int32"))
+    if splits is None:
+        return result
+    return result, operators.of_kind(mx.nd.array(received, dtype="int32"), tensor)
 
 
 def reducescatter(

@@ -27,25 +27,35 @@ class KeyedSynchronizer:
         self._compressor = compressor
         self._in_order = in_order
         self._lists: dict[tuple[str, ...], GradientSynchronizer] = {}
+        self._scale = 1.0
         self._calls = 0
 
-    def synchronize(self, arrays: Mapping[str, mx.nd.NDArray]) -> None:
+    def synchronize(self, arrays: Mapping[str, mx.nd.NDArray], factor: float | None = None) -> None:
         """Starts the synchronisation and returns. MXNet lets no operation use one of the arrays before all have
-        results. All ranks make the same calls.
+        results. All ranks make the same calls. `factor`: see GradientSynchronizer.synchronize().
 
         Raises InvalidArgument, Unsupported; for new names also Mismatch and Timeout.
         """
         given = list(arrays.values())
         sent, decompressed = compressed(self._compressor, given)
-        self._synchronize(dict(zip(arrays, sent, strict=True)))
+        self._synchronize(dict(zip(arrays, sent, strict=True)), factor)
         for array, result in zip(given, decompressed(sent), strict=True):
             if result is not array:
                 array[:] = result
 
-    def _synchronize(self, arrays: Mapping[str, mx.nd.NDArray]) -> None:
+    def set_loss_scale(self, scale: float) -> None:
+        """Says that the next arrays are gradients times `scale`; see TensorList.set_loss_scale()."""
+        self._scale = scale
+
+    def _synchronize(self, arrays: Mapping[str, mx.nd.NDArray], factor: float | None) -> None:
         names = tuple(arrays)
         if names not in self._lists:
             described = [operators.describe(name, array.shape, array.dtype) for name, array in arrays.items()]
             self._lists[names] = GradientSynchronizer(described, self._options.for_some(names))
-        self._lists[names].synchronize(dict(enumerate(arrays.values())), updates=self._calls if self._in_order else -1)
+        if self._scale != self._lists[names].loss_scale:
+            for array in arrays.values():
+                array.wait_to_read()  # only then MXNet has ended its last operation
+            self._lists[names].set_loss_scale(self._scale)
+        updates = self._calls if self._in_order else -1
+        self._lists[names].synchronize(dict(enumerate(arrays.values())), updates=updates, factor=factor)
         self._calls += 1

@@ -16,6 +16,8 @@ from hipress.adapter.reduce_ops import Sum
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.mxnet.collectives import broadcast_
 from hipress.mxnet.keyed import KeyedSynchronizer
+from hipress.mxnet.loss_scale import loss_scale_of
+from hipress.mxnet.optimizer import DistributedMxnetOptimizer
 from hipress.options.declaration import declared
 from hipress.options.travel import TravelOptions
 
@@ -28,8 +30,9 @@ def _listed(value: Any) -> list[mx.nd.NDArray]:
 class Hipress(KVStoreBase):  # type: ignore[misc]
     """The store for `Trainer(..., kvstore="hipress", compression_params={"codec": "onebit"})` and for Module.
 
-    Like MXNet's other stores it adds values up and does not average: `trainer.step(batch_size * kv.num_workers)`. Each
-    key is synchronised as soon as its value is ready. Each worker updates the parameters itself, not the store.
+    Like MXNet's other stores it adds values up and does not average: `trainer.step(batch_size * kv.num_workers)`, the
+    same on all ranks. Module divides by the number of workers itself. Each key is synchronised as soon as its value is
+    ready. Each worker updates the parameters itself, not the store.
     """
 
     def __init__(self) -> None:
@@ -37,6 +40,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
         self._options = gradient_options(op=Sum)
         self._synchronizer = KeyedSynchronizer(self._options, in_order=False)
         self._used = False
+        self._optimizer: mx.optimizer.Optimizer | None = None
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
         """Sets the codec and the other options of the values. Call it before the first pushpull().
@@ -62,8 +66,15 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
         self._synchronizer = KeyedSynchronizer(self._options, in_order=False)
 
     def advise(self, optimizer: mx.optimizer.Optimizer) -> None:
-        """Warns (CodecWarning) of codecs that do not fit the optimizer of a Trainer or Module."""
+        """Takes the optimizer of a Trainer or Module, whose factors ranks compare from now on, and warns (CodecWarning)
+        of codecs that do not fit it."""
+        self._optimizer = optimizer
         self._options = for_optimizer(self._options, optimizer, None)
+
+    def set_loss_scale(self, scale: float) -> None:
+        """Says that the next values are gradients times `scale`: residuals get their unit. A Trainer with amp calls
+        it."""
+        self._synchronizer.set_loss_scale(scale)
 
     def broadcast(self, key: str | int, value: Any, out: Any, priority: int = 0) -> None:
         """`out` := rank 0's `value`, on all ranks."""
@@ -91,7 +102,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
             total.copyto(first)
         elif first is not values[0]:
             values[0].copyto(first)
-        self._synchronizer.synchronize({str(key): first})
+        self._synchronizer.synchronize({str(key): first}, getattr(self._optimizer, "rescale_grad", None))
         for other in others:
             first.copyto(other)
 
@@ -116,8 +127,8 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
 
     @property
     def type(self) -> str:
-        """'hipress'"""
-        return "hipress"
+        """ "dist_sync_hipress": by "dist" and "_sync" Module knows to divide gradients by the number of workers."""
+        return "dist_sync_hipress"
 
     @property
     def rank(self) -> int:
@@ -140,11 +151,33 @@ def _taking_hipress_by_name(create: Callable[..., Any]) -> Callable[..., Any]:
     return create_kvstore
 
 
+def _check_step(trainer: mx.gluon.Trainer, ignore_stale_grad: bool) -> None:
+    """Raises Unsupported for what one rank of a plain Trainer would decide alone."""
+    if runtime.is_initialized() and runtime.size() > 1:
+        if ignore_stale_grad and isinstance(trainer._kvstore, Hipress):
+            raise Unsupported(
+                "ignore_stale_grad=True with the kvstore 'hipress': the store does not know which gradients are new. "
+                "Use hp.DistributedTrainer, whose ranks tell each other"
+            )
+        if isinstance(trainer._optimizer, DistributedMxnetOptimizer) and hasattr(trainer, "_amp_loss_scaler"):
+            raise Unsupported(
+                "amp.init_trainer() of a Trainer with a DistributedOptimizer: MXNet would look for an overflow before "
+                "the ranks combine gradients, and one rank would leave out a step alone. Use "
+                "hp.DistributedTrainer(params, optimizer) in place of both"
+            )
+
+
 def _whole_or_error(step: Callable[..., None]) -> Callable[..., None]:
-    """Reports an error of Trainer.step() to all ranks: the step may have updated some parameters."""
+    """Reports an error of Trainer.step() or update() to all ranks: it may have updated some parameters."""
 
     @functools.wraps(step)
-    def step_of_all(self: mx.gluon.Trainer, *args: Any, **kwargs: Any) -> None:
+    def step_of_all(
+        self: mx.gluon.Trainer, batch_size: int, ignore_stale_grad: bool = False, *args: Any, **kwargs: Any
+    ) -> None:
+        if not self._kv_initialized:
+            self._init_kvstore()
+        _check_step(self, ignore_stale_grad)
+        args = (batch_size, ignore_stale_grad, *args)
         try:
             step(self, *args, **kwargs)
         except BaseException as error:
@@ -156,6 +189,22 @@ def _whole_or_error(step: Callable[..., None]) -> Callable[..., None]:
 
 
 mx.gluon.Trainer.step = _whole_or_error(mx.gluon.Trainer.step)
+
+
+def _scaled(allreduce_grads: Callable[[mx.gluon.Trainer], None]) -> Callable[[mx.gluon.Trainer], None]:
+    """Tells the store the Trainer's loss scale."""
+
+    @functools.wraps(allreduce_grads)
+    def scale_and_allreduce_grads(self: mx.gluon.Trainer) -> None:
+        if isinstance(self._kvstore, Hipress):
+            self._kvstore.set_loss_scale(loss_scale_of(self))
+        allreduce_grads(self)
+
+    return scale_and_allreduce_grads
+
+
+mx.gluon.Trainer._allreduce_grads = _scaled(mx.gluon.Trainer._allreduce_grads)
+mx.gluon.Trainer.update = _whole_or_error(mx.gluon.Trainer.update)
 
 # With one device and a name without "dist", MXNet silently makes no kvstore.
 for _module in (mx.model, mx.gluon.trainer, mx.module.module):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import mxnet as mx
@@ -18,6 +18,9 @@ from hipress.mxnet import error_types
 
 _DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
 
+#: Beginnings of lines of MXNet's errors that say in which line of MXNet they were raised.
+_TRACE = ("MXNetError: Traceback", "Traceback", "  File")
+
 _core = load_core()  # libhipress, which the operators link to, is in the process from here on
 _LIBRARY = Path(__file__).with_name("libhipress_mxnet.so")
 try:
@@ -27,7 +30,7 @@ except OSError as error:
         f"HiPress' operators for MXNet cannot be loaded: {error}. They are built where CMake finds MXNet's headers "
         "(HIPRESS_MXNET_ROOT); `hipress doctor` shows the state of this installation."
     ) from error
-_library.hipress_mxnet_skipped.restype = ctypes.c_int64
+_library.hipress_mxnet_forget_list.restype = None
 _LIB.MXGetLastError.restype = ctypes.c_char_p
 error_types.register()
 
@@ -59,6 +62,11 @@ def check_array(array: mx.nd.NDArray, name: str) -> None:
         )
 
 
+def of_kind(array: mx.nd.NDArray, like: mx.nd.NDArray) -> mx.nd.NDArray:
+    """The array as one of mx.np if `like` is one, or else of mx.nd; with the same memory."""
+    return array.as_np_ndarray() if isinstance(like, mx.np.ndarray) else array
+
+
 def _handles(arrays: Sequence[mx.nd.NDArray | None]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * len(arrays))(*[None if array is None else array.handle.value for array in arrays])
 
@@ -70,7 +78,9 @@ def synchronize(
     *,
     together: bool = False,
     number: int = 0,
+    step: int = 0,
     updates: int = -1,
+    factors: int = 0,
 ) -> None:
     """Pushes the synchronisation of arrays to MXNet's engine, which starts it as soon as they are ready; returns at
     once.
@@ -80,9 +90,11 @@ def synchronize(
         outputs: the arrays that receive the results. MXNet lets no other operation use them before.
         tensors: the handles of the tensors on which the ranks have agreed.
         together: True: no operation may use an output before all have results, and if one fails, all fail.
-        number: the number under which skipped() counts the arrays that MXNet does not synchronise; 0: not counted.
-        updates: number of updates of the parameters on this rank; the operation fails with Mismatch if another rank has
-            another number. Below 0: not compared.
+        number: the number under which skipped() knows the arrays that MXNet does not synchronise; 0: none.
+        step: number of the step among those with this `number`.
+        updates: number of updates of the parameters on this rank; below 0: not compared.
+        factors: a digest of the factors of these updates. The operation fails with Mismatch if another rank has another
+            number or digest.
 
     Raises NotInitialized. The call that waits for an output raises an error of the synchronisation.
     """
@@ -94,22 +106,53 @@ def synchronize(
         count,
         int(together),
         ctypes.c_int64(number),
+        ctypes.c_int64(step),
         ctypes.c_int64(updates),
+        ctypes.c_uint32(factors),
     )
+    _check(result)
+
+
+def skipped(number: int) -> tuple[int, int]:
+    """Number of arrays that MXNet did not synchronise because an operation of this rank that computes them failed, in
+    the first step with such arrays; and the number of this step."""
+    count, step = ctypes.c_int64(), ctypes.c_int64()
+    _check(_library.hipress_mxnet_skipped(ctypes.c_int64(number), ctypes.byref(count), ctypes.byref(step)))
+    return count.value, step.value
+
+
+def forget_list(number: int, tensors: Sequence[int]) -> None:
+    """Frees the number, and what the engine keeps of these tensors when MXNet has ended their last operation."""
+    handles = (ctypes.c_uint32 * len(tensors))(*tensors)
+    _library.hipress_mxnet_forget_list(ctypes.c_int64(number), handles, ctypes.c_size_t(len(tensors)))
+
+
+def _check(result: int) -> None:
     if result != 0:
         _core.raise_kept_error()
         raise HipressError("an operator failed, and MXNet has no message of it: look for one above in the log")
 
 
-def skipped(number: int) -> int:
-    """Number of arrays that MXNet did not synchronise because the operation that computes them failed."""
-    return int(_library.hipress_mxnet_skipped(ctypes.c_int64(number)))
+def reason_of(arrays: Iterable[mx.nd.NDArray]) -> str:
+    """MXNet's text of the error for which it did not compute one of the arrays, or else of its last error."""
+    for array in arrays:
+        try:
+            array.wait_to_read()
+        except mx.MXNetError as error:
+            return _without_traces(f"MXNetError: {error}")
+    return last_error() or "an error in an operation"
 
 
 def last_error() -> str:
     """The text of the last error that MXNet has raised in this thread, without its stack trace; empty: none."""
     text = _LIB.MXGetLastError()
-    return "" if not text else text.decode(errors="replace").split("\nStack trace:")[0].strip()
+    return "" if not text else _without_traces(text.decode(errors="replace"))
+
+
+def _without_traces(text: str) -> str:
+    """The text of an error of MXNet without its lines on where MXNet was: only the last ones say what happened."""
+    lines = [line for line in text.split("\nStack trace:")[0].splitlines() if not line.startswith(_TRACE)]
+    return " ".join(line.strip() for line in lines if line.strip())
 
 
 def order_values(array: mx.nd.NDArray) -> None:

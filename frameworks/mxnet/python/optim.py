@@ -14,11 +14,13 @@ import mxnet as mx
 import numpy as np
 
 from hipress import runtime
+from hipress.adapter import collectives
 from hipress.adapter.not_copied import NotCopied
 from hipress.adapter.optim.dgc_sgd import DGCOptions, DGCSteps
 from hipress.adapter.optim.onebit_adam import OneBitAdamOptions, OneBitAdamSteps
 from hipress.adapter.optim.steps import Floats, Moved, Parameter, Rates, checked_number
-from hipress.errors import InvalidArgument, Unsupported
+from hipress.adapter.reduce_ops import Max
+from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.file_replacement import whole_file
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import DGC_RATIOS, Warmup
@@ -82,11 +84,11 @@ class SynchronizingTrainer(NotCopied):
         self._learning_rate = checked_number("learning_rate", learning_rate, 0.0)
 
     def step(self, batch_size: int) -> None:
-        """Takes one step on gradients divided by `batch_size` (this rank's). It waits for the gradients and for all
-        ranks.
+        """Takes one step on gradients divided by `batch_size`, the same on all ranks. It waits for the gradients and
+        for all ranks.
 
-        Raises PeerLost, Timeout, CorruptPayload, TransportError; the class says when InvalidArgument. After an error
-        nothing has changed.
+        Raises Mismatch, on all ranks, if ranks give different batch sizes; PeerLost, Timeout, CorruptPayload,
+        TransportError; the class says when InvalidArgument. After an error nothing has changed.
         """
         given = {
             name: Parameter(
@@ -97,7 +99,15 @@ class SynchronizingTrainer(NotCopied):
             )
             for name, each in self._params.items()
         }
+        sizes = np.array([batch_size, -batch_size], np.float64)
+        compared = collectives.allreduce(sizes, sizes, name=f"{self._kind}.batch_size", op=Max)
         moved = self._steps.step(self._number + 1, given)
+        compared.wait()
+        if sizes[0] != -sizes[1]:
+            raise Mismatch(
+                f"step {self._number + 1} of {self._kind} got batch sizes from {-sizes[1]:g} to {sizes[0]:g}; give the "
+                "same on all ranks: where the ranks' own differ, their mean"
+            )
         for name, each in moved.items():
             self._params[name].set_data(mx.nd.array(each.value))
             self._states[name] = each.state

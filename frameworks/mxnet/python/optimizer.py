@@ -49,7 +49,8 @@ class DistributedMxnetOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
             return
         several = isinstance(index, Sequence)
         names = [self._name(each) for each in (index if several else [index])]
-        self._hipress.synchronize(dict(zip(names, grad if several else [grad], strict=True)))
+        gradients = dict(zip(names, grad if several else [grad], strict=True))
+        self._hipress.synchronize(gradients, self.rescale_grad)
         self._hipress_updating = True
         try:
             own(index, weight, grad, state)
@@ -102,6 +103,14 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     process_sets.check(given["process_set"])
     if isinstance(optimizer, DistributedMxnetOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
+    if getattr(optimizer, "synchronizes_gradients", False):
+        raise InvalidArgument(
+            f"{type(optimizer).__name__} takes the place of an optimizer and of DistributedOptimizer: use it alone"
+        )
+    if not isinstance(optimizer, mx.optimizer.Optimizer):
+        raise InvalidArgument(
+            f"DistributedOptimizer takes an optimizer of MXNet, such as mx.optimizer.SGD(), not {optimizer!r}"
+        )
     if is_automatic(given["plan"]):
         raise InvalidArgument("automatic plans need DistributedTrainer, which sees all gradients of a step together")
     combining = gradient_options(

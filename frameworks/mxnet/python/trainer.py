@@ -20,6 +20,7 @@ from hipress.adapter.replicas import check_replicas
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.mxnet import operators
 from hipress.mxnet.keyed import KeyedSynchronizer
+from hipress.mxnet.loss_scale import loss_scale_of
 from hipress.mxnet.options import WORDS, TrainerOptions
 from hipress.mxnet.synchronizer import GradientSynchronizer
 from hipress.options.declaration import declared, filled
@@ -38,7 +39,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         with autograd.record():
             loss = criterion(net(data), label)
         loss.backward()
-        trainer.step(batch_size)      # of this rank
+        trainer.step(batch_size)      # the same on all ranks
 
     `step()` hands every gradient to MXNet's engine and returns. Each gradient is synchronised as soon as backward has
     computed it, and no parameter changes before all gradients are synchronised. If one fails, no parameter changes, and
@@ -104,7 +105,10 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._check_parameters()
 
     def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
-        """Updates the parameters once from combined gradients, divided by `batch_size` (this rank's).
+        """Updates the parameters once from combined gradients, divided by `batch_size`, which is the same on all ranks.
+
+        With an average the step is that of one process over the joined batch if `batch_size` is the mean of the ranks'
+        numbers of rows. If ranks give different numbers, all get a Mismatch.
 
         With `ignore_stale_grad`, a gradient that backward has not computed since the last step counts as zeros if
         another rank has computed it; if no rank has computed it, the parameter does not change. Only this option makes
@@ -225,12 +229,18 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         gradients = {index: self._ordered[index].list_grad()[0] for index in indices}
         sparse = {index: gradient for index, gradient in gradients.items() if gradient.stype != "default"}
         gradients.update({index: gradient.tostype("default") for index, gradient in sparse.items()})
+        factor = self._optimizer.rescale_grad
+        scale = loss_scale_of(self)
+        if scale != synchronizer.loss_scale:
+            self._wait_for_gradients()  # only then MXNet has ended the last step
+            synchronizer.set_loss_scale(scale)
         if self._compressed is None:
-            synchronizer.synchronize(gradients, absent, updates=self._updates)
+            synchronizer.synchronize(gradients, absent, updates=self._updates, factor=factor)
         else:
             for index in absent:
                 gradients[index][:] = 0
-            self._compressed.synchronize({synchronizer.name(index): each for index, each in gradients.items()})
+            named = {synchronizer.name(index): each for index, each in gradients.items()}
+            self._compressed.synchronize(named, factor)
         for index, gradient in sparse.items():
             gradients[index].tostype(gradient.stype).copyto(gradient)
 
@@ -247,11 +257,11 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         data = {index: self._ordered[index].data() for index in indices}
         own = bytes(data[index]._fresh_grad for index in indices)
         gathered = runtime.current().engine.allgather("fresh gradients", own)
-        fresh = [index for place, index in enumerate(indices) if any(ranks[place] for ranks in gathered)]
-        # If one member of a group has a new gradient, the whole group travels.
+        fresh = {index for place, index in enumerate(indices) if any(ranks[place] for ranks in gathered)}
+        # If one member of a group has a new gradient, the whole group travels. No rank updates its other members.
         groups = {self._agreed().group(index) for index in fresh} - {None}
-        fresh = [index for index in indices if index in set(fresh) or self._agreed().group(index) in groups]
-        absent = [index for index in fresh if not data[index]._fresh_grad]
-        for index in absent:
+        travel = [index for index in indices if index in fresh or self._agreed().group(index) in groups]
+        absent = [index for index in travel if not data[index]._fresh_grad]
+        for index in fresh:
             data[index]._fresh_grad = True
-        return fresh, absent
+        return travel, absent

@@ -34,12 +34,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
     OP_REQUIRES_ASYNC(context, names.size() == static_cast<size_t>(count),
                       absl::InvalidArgumentError("every tensor needs a name"), done);
     std::shared_ptr<NamesInFlight> inFlight;
-    try {
-      inFlight = NamesInFlight::take(names);
-    } catch (const Error& error) {
-      context->SetStatus(statusOf(error));
-      return done();
-    }
+    if (!guarded(context, [&] { inFlight = NamesInFlight::take(names); })) return done();
     const auto completion =
         std::make_shared<Completion>(context, std::move(done), count, std::move(inFlight));
     const auto outputs = std::make_shared<std::mutex>();
@@ -109,7 +104,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
     spec.transient = true;
     BlockSubmission blocks;
     blocks.input = tensor.data();
-    blocks.rowElements = static_cast<uint64_t>(row.num_elements());
+    blocks.rowElements = static_cast<uint64_t>(row.num_elements()) * partsOf(tensor.dtype());
     blocks.rows = rowsFor(name, collective, tensor.dim_size(0), splits, engine->worldSize());
     blocks.keepAlive = ownerOf(tensor, tensor);
     blocks.allocate = [context, row, index, count, outputs](std::span<const uint64_t> rowsFrom) -> void* {
@@ -175,7 +170,7 @@ REGISTER_OP("HipressAllgather")
     .Output("rows: N * int64")
     .Attr(
         "T: list({float, double, half, bfloat16, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
-        "bool}) >= 1")
+        "bool, complex64, complex128}) >= 1")
     .Attr("N: int >= 1")
     .Attr("loops: int = 0")
     .SetIsStateful()
@@ -189,7 +184,7 @@ REGISTER_OP("HipressAlltoall")
     .Output("rows: N * int64")
     .Attr(
         "T: list({float, double, half, bfloat16, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
-        "bool}) >= 1")
+        "bool, complex64, complex128}) >= 1")
     .Attr("N: int >= 1")
     .Attr("loops: int = 0")
     .SetIsStateful()

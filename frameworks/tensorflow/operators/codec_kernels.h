@@ -39,26 +39,12 @@ inline ConstBytes message(const tf::Tensor& tensor) {
   return std::as_bytes(std::span(tensor.flat<uint8_t>().data(), static_cast<size_t>(tensor.NumElements())));
 }
 
-/// Turns errors of the core into errors of the operator.
-template <typename Body>
-void guarded(tf::OpKernelContext* context, const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    context->SetStatus(statusOf(error));
-  }
-}
-
 class CodecKernel : public tf::OpKernel {
  public:
   CodecKernel(tf::OpKernelConstruction* construction, const std::string& codec) : tf::OpKernel(construction) {
     std::string options;
     OP_REQUIRES_OK(construction, construction->GetAttr("options", &options));
-    try {
-      codec_ = operatorCodec(codec, options);
-    } catch (const Error& error) {
-      construction->SetStatus(statusOf(error));
-    }
+    guarded(construction, [&] { codec_ = operatorCodec(codec, options); });
   }
 
  protected:

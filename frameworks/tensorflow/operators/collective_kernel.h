@@ -27,12 +27,7 @@ class CollectiveKernel : public tf::AsyncOpKernel {
   }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
-    try {
-      start(context, done);
-    } catch (const Error& error) {
-      context->SetStatus(statusOf(error));
-      done();
-    }
+    if (!guarded(context, [&] { start(context, done); })) done();
   }
 
  protected:
@@ -67,7 +62,7 @@ class CollectiveKernel : public tf::AsyncOpKernel {
       TensorSpec spec = common;
       spec.name = names[static_cast<size_t>(i)];
       spec.dtype = dtypeOf(input.dtype()).value();  // the operator takes no other types
-      spec.count = static_cast<uint64_t>(input.NumElements());
+      spec.count = countOf(input);
       spec.shape = shapeText(input.shape()) + elementText(input.dtype());
       const tf::TensorShape shape = resultShape(input.shape(), spec);
       tf::Tensor** output = &outputs[static_cast<size_t>(i)];

@@ -42,7 +42,9 @@ REGISTER_OP("HipressAllreduce")
     .Input("factors: double")
     .Input("tensors: T")
     .Output("combined: T")
-    .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
+    .Attr(
+        "T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool, complex64, "
+        "complex128}) >= 1")
     .Attr("reduction: {'average', 'sum', 'min', 'max', 'product'}")
     .Attr("codec: string = 'none'")
     .Attr("topology: string = 'ps'")
@@ -56,7 +58,9 @@ REGISTER_OP("HipressReducescatter")
     .Input("factors: double")
     .Input("tensors: T")
     .Output("combined: T")
-    .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
+    .Attr(
+        "T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool, complex64, "
+        "complex128}) >= 1")
     .Attr("reduction: {'average', 'sum', 'min', 'max', 'product'}")
     .Attr("loops: int = 0")
     .SetIsStateful()
@@ -68,7 +72,7 @@ REGISTER_OP("HipressBroadcast")
     .Output("broadcast: T")
     .Attr(
         "T: list({float, double, half, bfloat16, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
-        "bool}) >= 1")
+        "bool, complex64, complex128}) >= 1")
     .Attr("root_rank: int")
     .Attr("loops: int = 0")
     .SetIsStateful()

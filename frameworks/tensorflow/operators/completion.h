@@ -6,7 +6,6 @@
 #include <tensorflow/core/framework/op_kernel.h>
 
 #include <atomic>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -41,13 +40,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   /// Starts one of the operations. An error ends it.
   template <typename Start>
   void guarded(Start start) {
-    try {
-      start();
-    } catch (const Error& error) {
-      ended(statusOf(error));
-    } catch (const std::exception& error) {  // TensorFlow does not catch exceptions
-      ended(absl::InternalError(error.what()));
-    }
+    hipress::guarded(std::move(start), [this](const Error& error) { ended(statusOf(error)); });
   }
 
   /// For Submission::onDone.

@@ -17,13 +17,11 @@ class GpuNumber final : public tensorflow::OpKernel {
   using OpKernel::OpKernel;
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    try {
+    guarded(context, [&] {
       tensorflow::Tensor* number = nullptr;
       OP_REQUIRES_OK(context, context->allocate_output(0, {}, &number));
       number->scalar<int32_t>()() = GpuPlace::numberOf(context);
-    } catch (const Error& error) {
-      context->SetStatus(statusOf(error));
-    }
+    });
   }
 };
 

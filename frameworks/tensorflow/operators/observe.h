@@ -46,7 +46,7 @@ class Observe final : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* context) override {
-    try {
+    guarded(context, [&] {
       const auto list = tensorList(list_);
       for (int i = 0; i < context->num_inputs(); ++i) {
         tf::core::RefCountPtr<tf::Var> variable;
@@ -54,9 +54,7 @@ class Observe final : public tf::OpKernel {
         const tf::tf_shared_lock lock(*variable->mu());
         list->observe(static_cast<size_t>(indices_[static_cast<size_t>(i)]), sampleOf(*variable->tensor()));
       }
-    } catch (const Error& error) {
-      context->SetStatus(statusOf(error));
-    }
+    });
   }
 
  private:
@@ -73,12 +71,10 @@ class Updated final : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* context) override {
-    try {
+    guarded(context, [&] {
       const auto list = tensorList(list_);
       for (const int64_t index : indices_) list->updated(static_cast<size_t>(index));
-    } catch (const Error& error) {
-      context->SetStatus(statusOf(error));
-    }
+    });
   }
 
  private:

@@ -8,8 +8,10 @@
 #include <absl/strings/cord.h>
 
 #include <string_view>
+#include <utility>
 
 #include "core/base/error_name.h"
+#include "frameworks/operators/kept_error.h"
 
 namespace hipress::tensorflow_operators {
 
@@ -44,6 +46,14 @@ inline absl::Status statusOf(const Error& error) {
   absl::Status status(statusCode(error.kind()), error.what());
   status.SetPayload(kErrorPayload, absl::Cord(errorName(error.kind())));
   return status;
+}
+
+/// Calls `body`. Its error becomes the status of the operator, because TensorFlow catches no exception.
+/// Returns whether there was no error.
+template <typename Context, typename Body>
+bool guarded(Context* context, Body&& body) {
+  return hipress::guarded(std::forward<Body>(body),
+                          [&](const Error& error) { context->SetStatus(statusOf(error)); });
 }
 
 }  // namespace hipress::tensorflow_operators

@@ -12,7 +12,7 @@ namespace hipress::tensorflow_operators {
 namespace {
 
 absl::Status sameShapes(tf::shape_inference::InferenceContext* context) {
-  for (int i = 0; i < context->num_inputs(); ++i) context->set_output(i, context->input(i));
+  for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, context->input(1 + i));
   return absl::OkStatus();
 }
 
@@ -21,9 +21,12 @@ using GpuSynchronize = OnDevice<Synchronize, GpuPlace>;
 }  // namespace
 
 REGISTER_OP("HipressSynchronize")
+    .Input("scale: float")  // the loss scale, by which the values are multiplied
     .Input("values: T")
     .Output("synchronized: T")
-    .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
+    .Attr(
+        "T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool, complex64, "
+        "complex128}) >= 1")
     .Attr("list_number: int")
     .Attr("indices: list(int)")
     .Attr("step_count: int")  // number of the list's tensors that the operators of one step take together
@@ -31,6 +34,7 @@ REGISTER_OP("HipressSynchronize")
     .SetIsDistributedCommunication()
     .SetShapeFn(sameShapes);
 REGISTER_KERNEL_BUILDER(Name("HipressSynchronize").Device(tf::DEVICE_CPU), Synchronize);
-REGISTER_KERNEL_BUILDER(Name("HipressSynchronize").Device(tf::DEVICE_GPU), GpuSynchronize);
+REGISTER_KERNEL_BUILDER(Name("HipressSynchronize").Device(tf::DEVICE_GPU).HostMemory("scale"),
+                        GpuSynchronize);
 
 }  // namespace hipress::tensorflow_operators

@@ -26,28 +26,29 @@ class Synchronize : public tf::AsyncOpKernel {
     OP_REQUIRES_OK(construction, construction->GetAttr("list_number", &list_));
     OP_REQUIRES_OK(construction, construction->GetAttr("indices", &indices_));
     OP_REQUIRES_OK(construction, construction->GetAttr("step_count", &stepCount_));
-    OP_REQUIRES(construction, static_cast<int>(indices_.size()) == construction->num_inputs(),
+    OP_REQUIRES(construction, static_cast<int>(indices_.size()) == construction->num_outputs(),
                 absl::InvalidArgumentError("every tensor needs its index in the list"));
   }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
     // Allocates all memory first, because no call may fail after the first operation has started.
     std::vector<tf::Tensor*> outputs(indices_.size());
-    for (int i = 0; i < context->num_inputs(); ++i) {
+    for (int i = 0; i < context->num_outputs(); ++i) {
       OP_REQUIRES_OK_ASYNC(context,
-                           context->forward_input_or_allocate_output({i}, i, context->input(i).shape(),
-                                                                     &outputs[static_cast<size_t>(i)]),
+                           context->forward_input_or_allocate_output(
+                               {1 + i}, i, context->input(1 + i).shape(), &outputs[static_cast<size_t>(i)]),
                            done);
     }
     // The last operation may end while this loop runs. After that neither context, outputs nor this kernel
     // exist.
-    const auto completion = std::make_shared<Completion>(context, std::move(done), context->num_inputs());
+    const auto completion = std::make_shared<Completion>(context, std::move(done), context->num_outputs());
     std::vector<tf::Tensor> inputs;
-    for (int i = 0; i < context->num_inputs(); ++i) inputs.push_back(context->input(i));
+    for (int i = 0; i < context->num_outputs(); ++i) inputs.push_back(context->input(1 + i));
     Step step;
     step.list = list_;
     step.tensors = static_cast<size_t>(stepCount_);
     step.run = context->step_id();
+    step.scale = context->input(0).scalar<float>()();
     const std::vector<int64_t> indices = indices_;
     for (size_t i = 0; i < inputs.size(); ++i) {
       completion->guarded([&] {
@@ -65,6 +66,7 @@ class Synchronize : public tf::AsyncOpKernel {
     int64_t list = 0;
     size_t tensors = 0;  // of all operators together
     int64_t run = 0;
+    float scale = 1.0f;
   };
 
   void start(tf::OpKernelContext* context, const Step& step, size_t index, const tf::Tensor& input,
@@ -73,7 +75,8 @@ class Synchronize : public tf::AsyncOpKernel {
     list->computed(step.tensors);
     const TensorHandle handle = list->handle(index);
     list->handOver(index, step.tensors, step.run);
-    try {
+    const auto submitted = [&] {
+      list->setScale(step.scale);
       const TensorPlace place = placeOf(context);
       TensorView values = viewOf(input, place.name());
       ViewSubmission views;
@@ -92,14 +95,15 @@ class Synchronize : public tf::AsyncOpKernel {
       views.onDone = std::move(onDone);
       views.updates = list->updates(index);
       submitViews(handle, std::move(views));
-    } catch (const Error& error) {
+    };
+    hipress::guarded(submitted, [](const Error& error) {
       // The other ranks submit their gradients. Without this rank's gradient the tensor would be one step
       // behind from here on.
       const auto engine = currentEngine();
       if (engine->worldSize() > 1)
         engine->fail({error.kind(), "rank " + std::to_string(engine->rank()) + ": " + error.what()});
-      throw;
-    }
+      throw error;
+    });
   }
 
   int64_t list_ = 0;

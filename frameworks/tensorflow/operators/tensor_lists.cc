@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 #include "core/casync/run/current_engine.h"
 #include "core/trace/recorder.h"
+#include "frameworks/operators/kept_error.h"
 
 namespace hipress::tensorflow_operators {
 namespace {
@@ -172,6 +174,24 @@ uint16_t TensorList::updates(size_t index) const {
   return updatesInMessage(observed_[index].updates);
 }
 
+void TensorList::setScale(float scale) {
+  const std::lock_guard lock(mutex_);  // other gradients of the step wait here until the states have changed
+  if (scale == scale_ || !std::isfinite(scale) || scale <= 0) return;
+  const float factor = scale / scale_;
+  const auto engine = engine_.lock();
+  if (engine == nullptr) return;  // handle() has the error
+  engine->multiplyStates(handles_, factor);
+  for (auto& [index, values] : heldBack_) {
+    for (float& value : values) value *= factor;
+  }
+  scale_ = scale;
+}
+
+void TensorList::statesReplaced() {
+  const std::lock_guard lock(mutex_);
+  scale_ = 1.0f;
+}
+
 void TensorList::holdBack(size_t index, std::vector<float> values) {
   const std::lock_guard lock(mutex_);
   const auto [place, isNew] = heldBack_.try_emplace(index, std::move(values));
@@ -221,80 +241,78 @@ void forgetTensorList(int64_t number) {
   if (list != nullptr) list->end();
 }
 
-namespace {
-
-/// Runs `body` and keeps its error for raise_kept_error(). Returns whether there was no error.
-template <typename Body>
-bool kept(Body body) {
-  try {
-    body();
-    return true;
-  } catch (const Error& error) {
-    keepError(error);
-    return false;
-  }
-}
-
-}  // namespace
 }  // namespace hipress::tensorflow_operators
 
-// Python calls these by ctypes, because lists change between steps, outside of any graph.
+// Python calls these by ctypes, because lists change between steps, outside of any graph. They return false
+// if they have kept an error.
 extern "C" {
 
 __attribute__((visibility("default"))) bool hipress_define_tensor_list(int64_t number,
                                                                        const uint32_t* handles,
                                                                        size_t count) {
   using namespace hipress::tensorflow_operators;
-  return kept([&] { defineTensorList(number, {handles, handles + count}); });
+  return hipress::kept([&] { defineTensorList(number, {handles, handles + count}); });
 }
 
-__attribute__((visibility("default"))) void hipress_forget_tensor_list(int64_t number) {
-  hipress::tensorflow_operators::forgetTensorList(number);
+__attribute__((visibility("default"))) bool hipress_forget_tensor_list(int64_t number) {
+  return hipress::kept([&] { hipress::tensorflow_operators::forgetTensorList(number); });
 }
 
 __attribute__((visibility("default"))) bool hipress_hold_back(int64_t number, size_t index,
                                                               const float* values, size_t count) {
   using namespace hipress::tensorflow_operators;
-  return kept([&] { tensorList(number)->holdBack(index, {values, values + count}); });
+  return hipress::kept([&] { tensorList(number)->holdBack(index, {values, values + count}); });
 }
 
-/// Whether the list holds values for the tensor's next step; copies them to `values`, which has room for
-/// `count`.
+/// `*found`: whether the list holds values for the tensor's next step. Copies them to `values`, which has
+/// room for `count`.
 __attribute__((visibility("default"))) bool hipress_copy_held_back(int64_t number, size_t index,
-                                                                   float* values, size_t count) {
-  const auto held = hipress::tensorflow_operators::tensorList(number)->heldBack(index);
-  if (held.empty()) return false;
-  std::copy_n(held.begin(), std::min(count, held.size()), values);
-  return true;
+                                                                   float* values, size_t count, bool* found) {
+  return hipress::kept([&] {
+    const auto held = hipress::tensorflow_operators::tensorList(number)->heldBack(index);
+    std::copy_n(held.begin(), std::min(count, held.size()), values);
+    *found = !held.empty();
+  });
 }
 
 /// Drops the held values of the tensor.
-__attribute__((visibility("default"))) void hipress_forget_held_back(int64_t number, size_t index) {
-  hipress::tensorflow_operators::tensorList(number)->takeHeldBack(index);
+__attribute__((visibility("default"))) bool hipress_forget_held_back(int64_t number, size_t index) {
+  return hipress::kept([&] { hipress::tensorflow_operators::tensorList(number)->takeHeldBack(index); });
 }
 
-/// Copies TensorList::unfinished(), cut to `size` characters with the closing 0. Whether there is a text.
+/// Copies TensorList::unfinished(), cut to `size` characters with the closing 0; an empty text if there is
+/// none.
 __attribute__((visibility("default"))) bool hipress_unfinished(int64_t number, char* text, size_t size) {
-  const auto what = hipress::tensorflow_operators::tensorList(number)->unfinished();
-  if (!what || size == 0) return false;
-  const size_t length = std::min(size - 1, what->size());
-  std::copy_n(what->data(), length, text);
-  text[length] = 0;
-  return true;
+  return hipress::kept([&] {
+    const auto what = hipress::tensorflow_operators::tensorList(number)->unfinished().value_or("");
+    const size_t length = std::min(size - 1, what.size());
+    std::copy_n(what.data(), length, text);
+    text[length] = 0;
+  });
 }
 
 /// See TensorList::count().
 __attribute__((visibility("default"))) bool hipress_count_updates(int64_t number) {
   using namespace hipress::tensorflow_operators;
-  return kept([&] { tensorList(number)->count(); });
+  return hipress::kept([&] { tensorList(number)->count(); });
 }
 
-__attribute__((visibility("default"))) int64_t hipress_steps(int64_t number) {
-  return hipress::tensorflow_operators::tensorList(number)->steps();
+/// See TensorList::setScale().
+__attribute__((visibility("default"))) bool hipress_set_scale(int64_t number, float scale) {
+  return hipress::kept([&] { hipress::tensorflow_operators::tensorList(number)->setScale(scale); });
 }
 
-__attribute__((visibility("default"))) void hipress_note_raised(const char* what) {
-  hipress::tensorflow_operators::noteRaised(what);
+/// See TensorList::statesReplaced().
+__attribute__((visibility("default"))) bool hipress_states_replaced(int64_t number) {
+  return hipress::kept([&] { hipress::tensorflow_operators::tensorList(number)->statesReplaced(); });
+}
+
+__attribute__((visibility("default"))) bool hipress_steps(int64_t number, int64_t* steps) {
+  return hipress::kept([&] { *steps = hipress::tensorflow_operators::tensorList(number)->steps(); });
+}
+
+__attribute__((visibility("default"))) bool hipress_note_raised(const char* what) {
+  return hipress::kept([&] { hipress::tensorflow_operators::noteRaised(what); });
 }
 
 __attribute__((visibility("default"))) void hipress_forget_values() {

@@ -56,6 +56,12 @@ class TensorList {
   /// The number of updates of the variable; see Submission::updates.
   uint16_t updates(size_t index) const;
 
+  /// The next values are gradients times `scale`: multiplies what was kept of earlier ones, if the scale has
+  /// changed. Throws InvalidArgument if a tensor is in flight, and NotInitialized.
+  void setScale(float scale);
+  /// All kept values have been replaced by values in the unit of the gradient.
+  void statesReplaced();
+
   /// Keeps values that an earlier codec has not sent (float32). They are added to the tensor's next values.
   void holdBack(size_t index, std::vector<float> values);
   /// Moves the held values to the caller; nearly always empty.
@@ -70,6 +76,7 @@ class TensorList {
   mutable std::mutex mutex_;
   std::vector<TensorHandle> handles_;
   std::map<size_t, std::vector<float>> heldBack_;
+  float scale_ = 1.0f;  // all kept values are in the unit of gradients times this
   struct Observation {
     uint64_t values = 0;
     uint64_t epoch = 0;  // see forgetValues(); 0: no observation yet

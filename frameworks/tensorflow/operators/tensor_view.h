@@ -17,12 +17,15 @@ namespace hipress::tensorflow_operators {
 namespace tf = ::tensorflow;
 
 /// The element type of the engine. Collectives that do not compute send unsigned elements as signed ones of
-/// the same size; operators that combine values do not take these types. elementText() distinguishes them.
+/// the same size; operators that combine values do not take these types. A complex number is two real ones,
+/// which is right for sums and averages alone. elementText() distinguishes them.
 inline std::optional<DType> dtypeOf(tf::DataType type) {
   switch (type) {
     case tf::DT_FLOAT:
+    case tf::DT_COMPLEX64:
       return DType::kFloat32;
     case tf::DT_DOUBLE:
+    case tf::DT_COMPLEX128:
       return DType::kFloat64;
     case tf::DT_HALF:
       return DType::kFloat16;
@@ -48,10 +51,18 @@ inline std::optional<DType> dtypeOf(tf::DataType type) {
   }
 }
 
+/// Number of the engine's elements in an element of TensorFlow.
+inline uint64_t partsOf(tf::DataType type) {
+  return tf::DataTypeIsComplex(type) ? 2 : 1;
+}
+
+inline uint64_t countOf(const tf::Tensor& tensor) {
+  return static_cast<uint64_t>(tensor.NumElements()) * partsOf(tensor.dtype());
+}
+
 /// `place`: TensorPlace::name().
 inline TensorView viewOf(const tf::Tensor& tensor, std::string place) {
-  return {tensor.data(), dtypeOf(tensor.dtype()), static_cast<uint64_t>(tensor.NumElements()),
-          std::move(place)};
+  return {tensor.data(), dtypeOf(tensor.dtype()), countOf(tensor), std::move(place)};
 }
 
 /// The text by which ranks distinguish such types in specifications: " of uint16"; empty for other types.
@@ -63,6 +74,10 @@ inline std::string elementText(tf::DataType type) {
       return " of uint32";
     case tf::DT_UINT64:
       return " of uint64";
+    case tf::DT_COMPLEX64:
+      return " of complex64";
+    case tf::DT_COMPLEX128:
+      return " of complex128";
     default:
       return "";
   }

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from hipress import runtime
 from hipress.adapter import collectives, process_sets, reduce_ops
+from hipress.adapter.complex_values import check_combines
 from hipress.adapter.compression import Compressing, codec_of, compressed, compressor_of
 from hipress.adapter.operation_names import operation_name
 from hipress.adapter.process_sets import ProcessSet, global_process_set
@@ -62,10 +63,15 @@ def _rows(values: Sequence[Any], names: Sequence[str], dtypes: frozenset[tf.DTyp
     return tensors
 
 
+def _check_combines(tensors: Sequence[Any], names: Sequence[str], op: ReduceOp) -> None:
+    for tensor, name in zip(tensors, names, strict=True):
+        check_combines(name, tensor.dtype.name, op)
+
+
 def _checked_codec(
     compression: Compressing, codec: str, tensors: Sequence[Any], name: str | None, *, summed: bool
 ) -> str:
-    floating = all(tensor.dtype.is_floating for tensor in tensors)
+    floating = all(tensor.dtype.is_floating or tensor.dtype.is_complex for tensor in tensors)
     chosen = codec_of(compression, codec, floating=floating, summed=summed)
     collectives.check_codec_needs_name(name, chosen)
     return chosen
@@ -113,6 +119,7 @@ def _allreduce(tensors: Sequence[Any], options: TensorflowAllreduceOptions, *, s
     if dense:
         own_names = [names[index] for index in dense]
         values = _tensors([tensors[index] for index in dense], own_names, operators.COMBINED)
+        _check_combines(values, own_names, op)
         summed = op in (Average, Sum)
         codec_of(compression, codec)
         sent, decompressed = compressed(compressor_of(compression, summed=summed), values)
@@ -287,6 +294,7 @@ def _reducescatter(
     codec_of(compression)
     # The engine's reducescatter has no codecs: the compressor runs in Python.
     given = _rows(tensors, names, operators.COMBINED)
+    _check_combines(given, names, reduce_ops.chosen(op))
     sent, decompressed = compressed(compressor_of(compression, summed=False), given)
     results = differentiable.reducescatter(
         names,

@@ -46,10 +46,13 @@ def _loaded(library: str, version: str) -> tuple[Any, ctypes.CDLL]:
 
 def with_types(library: ctypes.CDLL) -> ctypes.CDLL:
     """The library, with the types of the results of the functions in operators/tensor_lists.cc."""
-    for name in ("define_tensor_list", "hold_back", "copy_held_back", "unfinished", "count_updates"):
+    for name in ("define", "forget"):
+        getattr(library, f"hipress_{name}_tensor_list").restype = ctypes.c_bool
+    for name in ("hold_back", "copy_held_back", "forget_held_back", "set_scale", "states_replaced"):
         getattr(library, f"hipress_{name}").restype = ctypes.c_bool
-    library.hipress_steps.restype = ctypes.c_int64
-    library.hipress_forget_held_back.restype = None
+    for name in ("unfinished", "count_updates", "steps"):
+        getattr(library, f"hipress_{name}").restype = ctypes.c_bool
+    library.hipress_note_raised.restype = ctypes.c_bool
     return library
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tensorflow.python.framework.auto_control_deps_utils import register_read_only_resource_op
 
 from hipress._library import load_core
+from hipress.adapter.complex_values import REAL_TYPES
 from hipress.errors import Unsupported
 from hipress.gpus import gpu
 from hipress.tensorflow import failures, graph_names, places
@@ -43,6 +44,8 @@ COMBINED = frozenset(
         tf.int32,
         tf.int64,
         tf.bool,
+        tf.complex64,
+        tf.complex128,
     }
 )
 #: Element types of values that ranks send unchanged.
@@ -57,15 +60,23 @@ def check_dtype(dtype: tf.DType, name: str, dtypes: frozenset[tf.DType] = COMBIN
         raise Unsupported(f"tensor '{name}' has elements of type {dtype.name}; HiPress {what} {known}")
 
 
+def core_type(dtype: tf.DType) -> tuple[str, int, str]:
+    """The core's type of such elements, its number of elements for each, and the text that distinguishes them."""
+    real = REAL_TYPES.get(dtype.name)
+    return (dtype.name, 1, "") if real is None else (real, 2, f" of {dtype.name}")
+
+
 def synchronize(
-    values: Sequence[tf.Tensor], number: int, indices: Sequence[int], *, step_count: int, device: str
+    values: Sequence[tf.Tensor], number: int, indices: Sequence[int], *, step_count: int, device: str, scale: Any
 ) -> list[tf.Tensor]:
     """Combines `values`, the tensors at `indices` of the list `number`, over all ranks. `step_count`: number of tensors
-    in this step. `device`: TensorFlow's device for which these tensors were declared.
+    in this step. `device`: TensorFlow's device for which these tensors were declared. `scale`: the loss scale.
     """
+    with tf.device(places.CPU):
+        factor = tf.cast(scale, tf.float32)
     with tf.device(device), own_errors():
         outputs = _operators.hipress_synchronize(
-            list(values), list_number=number, indices=list(indices), step_count=step_count
+            factor, list(values), list_number=number, indices=list(indices), step_count=step_count
         )
     return _independent(outputs)
 
@@ -92,6 +103,16 @@ def updated(variables: Sequence[Any], number: int, indices: Sequence[int], devic
         _operators.hipress_updated(handles, list_number=number, indices=list(indices))
 
 
+def set_scale(number: int, scale: float) -> None:
+    """Says that the next values of the list are gradients times `scale`."""
+    _checked(_lists.hipress_set_scale(ctypes.c_int64(number), ctypes.c_float(scale)))
+
+
+def states_replaced(number: int) -> None:
+    """Notes that all kept values of the list have been replaced by values in the unit of the gradient."""
+    _checked(_lists.hipress_states_replaced(ctypes.c_int64(number)))
+
+
 def forget_values() -> None:
     """Tells the operators that all variables have new values, equal on all ranks, without an optimizer's update."""
     _lists.hipress_forget_values()
@@ -100,14 +121,15 @@ def forget_values() -> None:
 def unfinished(number: int) -> str | None:
     """See hipress.adapter.unfinished.Step, for the list `number`."""
     text = ctypes.create_string_buffer(2048)
-    if not _lists.hipress_unfinished(ctypes.c_int64(number), text, ctypes.c_size_t(len(text))):
-        return None
-    return text.value.decode(errors="replace")
+    _checked(_lists.hipress_unfinished(ctypes.c_int64(number), text, ctypes.c_size_t(len(text))))
+    return text.value.decode(errors="replace") or None
 
 
 def steps(number: int) -> int:
     """Number of steps in which all gradients of the list `number` were handed over."""
-    return int(_lists.hipress_steps(ctypes.c_int64(number)))
+    taken = ctypes.c_int64()
+    _checked(_lists.hipress_steps(ctypes.c_int64(number), ctypes.byref(taken)))
+    return taken.value
 
 
 def reduced(
@@ -193,7 +215,7 @@ def define_list(number: int, handles: Sequence[int]) -> None:
 
 def forget_list(number: int) -> None:
     """Drops the list `number`; no graph that uses it may run afterwards."""
-    _lists.hipress_forget_tensor_list(ctypes.c_int64(number))
+    _checked(_lists.hipress_forget_tensor_list(ctypes.c_int64(number)))
 
 
 def hold_back(number: int, index: int, values: NDArray[np.float32]) -> None:
@@ -208,13 +230,14 @@ def held_back(number: int, index: int, count: int) -> NDArray[np.float32] | None
     """A copy of the tensor's unsent residual, `count` elements; None: there is none."""
     values = np.zeros(count, np.float32)
     data = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-    waits = _lists.hipress_copy_held_back(ctypes.c_int64(number), ctypes.c_size_t(index), data, ctypes.c_size_t(count))
-    return values if waits else None
+    place, size, found = ctypes.c_size_t(index), ctypes.c_size_t(count), ctypes.c_bool()
+    _checked(_lists.hipress_copy_held_back(ctypes.c_int64(number), place, data, size, ctypes.byref(found)))
+    return values if found else None
 
 
 def forget_held_back(number: int, index: int) -> None:
     """Drops the tensor's unsent residual."""
-    _lists.hipress_forget_held_back(ctypes.c_int64(number), ctypes.c_size_t(index))
+    _checked(_lists.hipress_forget_held_back(ctypes.c_int64(number), ctypes.c_size_t(index)))
 
 
 def _checked(well: bool) -> None:

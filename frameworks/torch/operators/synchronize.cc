@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "frameworks/operators/kept_error.h"
 #include "frameworks/operators/submission.h"
 
 namespace {
@@ -87,7 +88,8 @@ hipress::TensorView viewOf(const Tensor& tensor, hipress::TensorHandle handle) {
 /// rank's parameter updates so far; below 0: not counted. `stream`: a stream of the device; the
 /// synchronisation begins after the work that torch has put there.
 int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t updates, int64_t stream) {
-  try {
+  int64_t operation = -1;
+  hipress::kept([&] {
     const auto tensor = static_cast<hipress::TensorHandle>(handle);
     const bool inPlace = input == &output;
     hipress::TensorView values;
@@ -102,11 +104,9 @@ int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t
     } else {
       views.owner = std::make_shared<std::pair<Tensor, Tensor>>(*input, output);
     }
-    return static_cast<int64_t>(hipress::submitViews(tensor, std::move(views)));
-  } catch (const hipress::Error& error) {
-    hipress::keepError(error);
-    return -1;
-  }
+    operation = static_cast<int64_t>(hipress::submitViews(tensor, std::move(views)));
+  });
+  return operation;
 }
 
 /// values := their synchronised values.

@@ -39,13 +39,25 @@ def test_a_rank_that_missed_an_update_is_named_on_all(topology: str, options: di
 
 
 def test_the_number_of_updates_may_pass_what_messages_hold() -> None:
-    assert run_ranks(3, lambda engine: _steps(engine, [65_534, 65_535, 1, 2])) == [4, 4, 4]
+    assert run_ranks(3, lambda engine: _steps(engine, [254, 255, 1, 2])) == [4, 4, 4]
 
 
 def test_behind_is_found_also_where_the_number_begins_again() -> None:
-    for outcome in outcomes(2, lambda engine: _steps(engine, [65_535, 65_535 if engine.rank == 1 else 1])):
+    for outcome in outcomes(2, lambda engine: _steps(engine, [255, 255 if engine.rank == 1 else 1])):
         assert isinstance(outcome, Mismatch)
         assert "rank 1 did not make an update of" in str(outcome)
+
+
+@pytest.mark.parametrize("options", [{}, {"group": "g"}], ids=["raw", "group"])
+def test_ranks_that_multiply_the_average_by_different_factors_are_named(options: dict[str, Any]) -> None:
+    updates = [1 + 255 * 9, 2 + 255 * 11]  # the digests are 9 and 11, the numbers of updates 0 and 1
+
+    def body(engine: _core.Engine) -> int:
+        return _steps(engine, [updates[0], updates[1] + 255 * (engine.rank == 1)], **options)
+
+    for outcome in outcomes(2, body):
+        assert isinstance(outcome, Mismatch)
+        assert "rank 0 and rank 1 multiply the combined" in str(outcome)
 
 
 def test_a_rank_that_does_not_count_is_compared_with_nobody() -> None:

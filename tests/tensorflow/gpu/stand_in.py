@@ -48,9 +48,9 @@ def prepare() -> None:
     ours: Any = operators._operators
     own = {kind: getattr(ours, f"hipress_{kind}") for kind in ("allreduce", "reducescatter", "broadcast")}
 
-    def synchronize(values: Any, **options: Any) -> Any:
+    def synchronize(*inputs: Any, **options: Any) -> Any:
         there = module.hipress_test_synchronize if on_gpu else module.hipress_test_host_synchronize
-        return there(values, **options)
+        return there(*inputs, **options)
 
     def either(kind: str) -> Any:
         there = getattr(module, f"hipress_test_{kind}")

@@ -52,6 +52,7 @@ absl::Status sameAsInputs(tf::shape_inference::InferenceContext* context) {
 }
 
 REGISTER_OP("HipressTestSynchronize")
+    .Input("scale: float")
     .Input("values: T")
     .Output("synchronized: T")
     .Attr("T: list({float, double, half, bfloat16, int32})")
@@ -61,6 +62,7 @@ REGISTER_OP("HipressTestSynchronize")
     .SetIsStateful()
     .SetShapeFn(sameAsInputs);
 REGISTER_OP("HipressTestHostSynchronize")
+    .Input("scale: float")
     .Input("values: T")
     .Output("synchronized: T")
     .Attr("T: list({float, double, half, bfloat16, int32})")

@@ -49,7 +49,7 @@ def _placed(function: Any, on_gpu: tuple[bool, ...], *arguments: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "on_host"),
     [
-        ("HipressSynchronize", []),
+        ("HipressSynchronize", ["scale"]),
         ("HipressAllreduce", ["names", "factors"]),
         ("HipressReducescatter", ["names", "factors"]),
         ("HipressBroadcast", ["names"]),
@@ -160,9 +160,9 @@ def _parts() -> list[list[float]]:
     def place_of(variable: Any, name: str, asked: str = "") -> places.Place:
         return places.ON_CPU if variable is variables[1] else places.Place(stand_in.GPU, device)
 
-    def synchronize(values: Any, *, indices: list[int], **options: Any) -> Any:
+    def synchronize(*inputs: Any, indices: list[int], **options: Any) -> Any:
         stand_in.on_gpu = indices != [1]
-        return lists(values, indices=indices, **options)
+        return lists(*inputs, indices=indices, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(places, "place_of", place_of)

@@ -16,6 +16,7 @@ from tensorflow import keras
 from hipress import runtime
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.tensorflow.collectives import allreduce
+from hipress.tensorflow.training.loss_scaling import distributed_within, inner_optimizers
 from hipress.tensorflow.training.state import broadcast_variables
 
 
@@ -64,7 +65,8 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
         variables = [*self.model.variables, *_variables(self.model.optimizer)]
         # The model's variables include its metrics; a variable that occurs several times is sent once.
         once = {_identity(variable): variable for variable in variables}
-        own = {_identity(variable) for variable in getattr(self.model.optimizer, "own_variables", ())}
+        optimizers = [self.model.optimizer, *inner_optimizers(self.model.optimizer)]
+        own = {_identity(each) for optimizer in optimizers for each in getattr(optimizer, "own_variables", ())}
         shared = [variable for identity, variable in once.items() if identity not in {*self._local, *own}]
         broadcast_variables(shared, self._root_rank)
         self._done = True
@@ -88,12 +90,8 @@ class PlanCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Lets DistributedOptimizer(..., plan="auto") make and change plans between steps."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        optimizer = self.model.optimizer
-        # Keras' LossScaleOptimizer may wrap the distributed optimizer.
-        distributed: Any = (
-            optimizer if hasattr(optimizer, "step_ended") else getattr(optimizer, "inner_optimizer", None)
-        )
-        if not hasattr(distributed, "step_ended"):
+        distributed = distributed_within(self.model.optimizer)
+        if distributed is None:
             raise InvalidArgument("PlanCallback is for a model that was compiled with a DistributedOptimizer")
         distributed.step_ended()
 

@@ -23,6 +23,7 @@ from hipress.errors import DuplicateName, HipressError, InvalidArgument, Unsuppo
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import DGC_RATIOS, Warmup, warmup_of
 from hipress.tensorflow.traced import as_written
+from hipress.tensorflow.training.loss_scaling import watch
 
 if TYPE_CHECKING:
     _Optimizer: Any
@@ -37,6 +38,7 @@ class _Steps(Protocol):
 class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
     """The base class of both optimizers. States are variables of Keras, so `model.save()` and checkpoints have them."""
 
+    synchronizes_gradients = True
     #: Names of the states of a parameter.
     _keys: tuple[str, ...] = ()
 
@@ -45,6 +47,7 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
             raise Unsupported(f"{type(self).__name__} is for Keras 3, and tf.keras is an older one here")
         decay = checked_number("weight_decay", weight_decay, 0.0)
         super().__init__(learning_rate=learning_rate, name=name)
+        watch()
         self._decay = decay
         self._hipress_steps: _Steps | None = None
         self._hipress_states: list[Any] = []

@@ -16,6 +16,7 @@ class Aggregation:
         self._passes = passes
         self._factor = 1.0 / passes if average else 1.0
         self._sums: dict[int, tf.Variable] = {}  # by the variable's position
+        self._added: set[int] = set()  # eagerly: the variables with a gradient since the last step
         self._counted: tf.Variable | None = None
 
     def add(self, gradients: list[Any], variables: Sequence[Any], step: Callable[[Sequence[Any]], None]) -> None:
@@ -30,6 +31,9 @@ class Aggregation:
         for index in present:
             self._sums[index].assign_add(tf.convert_to_tensor(gradients[index]))  # sparse gradients become dense
         counted.assign_add(1)
+        if tf.executing_eagerly():
+            self._added.update(present)
+            present = sorted(self._added)
 
         def apply() -> tf.Tensor:
             sums: list[Any] = [None] * len(gradients)
@@ -39,6 +43,7 @@ class Aggregation:
             for index in present:
                 self._sums[index].assign(tf.zeros_like(self._sums[index]))
             counted.assign(0)
+            self._added.clear()
             return tf.constant(True)
 
         tf.cond(tf.equal(counted, self._passes), apply, lambda: tf.constant(False))

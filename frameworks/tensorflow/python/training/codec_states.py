@@ -13,6 +13,7 @@ from hipress.adapter import codec_states as adapter
 from hipress.errors import InvalidArgument
 from hipress.tensorflow.failures import with_own_errors
 from hipress.tensorflow.training.distributed_optimizer import DistributedTensorflowOptimizer
+from hipress.tensorflow.training.loss_scaling import distributed_within
 from hipress.tensorflow.training.synchronizer import GradientSynchronizer
 from hipress.tensorflow.training.tape import DistributedTape
 
@@ -76,6 +77,7 @@ def load_codec_states(
 
 
 def _list_of(optimizer: Any, variables: Iterable[Any] | None, doing: str) -> GradientSynchronizer:
+    optimizer = distributed_within(optimizer) or optimizer
     if not isinstance(optimizer, DistributedTensorflowOptimizer | DistributedTape):
         raise InvalidArgument(
             f"{doing}() takes an optimizer of DistributedOptimizer() or a tape of DistributedGradientTape(), not a "

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,9 @@ class DistributedTensorflowOptimizer(NotCopied, _Optimizer):  # type: ignore[mis
 
     _hipress_lists: GradientLists
     _hipress_local: LocalVariables
+    _hipress_aggregation: Aggregation
+    #: False while a loss scaler around this optimizer hands it gradients that are combined already.
+    _hipress_combines = True
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """Replaces the codecs of all gradients from the next step on.
@@ -67,10 +70,17 @@ class DistributedTensorflowOptimizer(NotCopied, _Optimizer):  # type: ignore[mis
         """Keeps the gradient of `variable` on this rank: ranks do not combine it."""
         self._hipress_local.add(variable)
 
+    @contextmanager
+    def _hipress_receiving_combined(self) -> Iterator[None]:
+        """Within this context the optimizer takes gradients as they are."""
+        self._hipress_combines = False
+        try:
+            yield
+        finally:
+            self._hipress_combines = True
+
 
 class DistributedKerasOptimizer(DistributedTensorflowOptimizer):
-    _hipress_aggregation: Aggregation
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the plain optimizer of the original class. The program that loads it wraps it again."""
         own: Any = super()
@@ -80,38 +90,71 @@ class DistributedKerasOptimizer(DistributedTensorflowOptimizer):
     @as_written
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Runs Keras' own step on combined gradients. An error changes no variable."""
-        variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+        if self._hipress_combines:
+            combine_and_apply(self, self, super().apply, grads, trainable_variables)
+        else:
+            super().apply(grads, trainable_variables)
 
-        def step(gradients: Sequence[Any]) -> None:
-            combined = self._hipress_local.combined(gradients, variables, self._hipress_lists)
-            with _after(combined), _whole_or_error():
-                super(DistributedKerasOptimizer, self).apply(combined, trainable_variables)
-            self._hipress_local.updated(variables, self._hipress_lists)
-            check_replicas_every(runtime.current().options.check_replicas, self.iterations, variables)
 
-        if variables and not self.built:
-            self.build(variables)
-        self._hipress_aggregation.add(list(grads), variables, step)
+def combine_and_apply(
+    distributed: DistributedTensorflowOptimizer,
+    applied: Any,
+    apply: Callable[..., None],
+    grads: Sequence[Any],
+    trainable_variables: Sequence[Any] | None,
+) -> None:
+    """Combines the gradients as `distributed` does and calls `apply`, a step of the Keras optimizer `applied`, with the
+    result. `applied` is `distributed` or a loss scaler around it."""
+    variables = applied._trainable_variables if trainable_variables is None else list(trainable_variables)
+
+    def step(gradients: Sequence[Any]) -> None:
+        scale = _scale_of(applied)
+        combined = distributed._hipress_local.combined(gradients, variables, distributed._hipress_lists, scale)
+        with _after(combined), _whole_or_error(), distributed._hipress_receiving_combined():
+            apply(combined, trainable_variables)
+        distributed._hipress_local.updated(variables, distributed._hipress_lists)
+        check_replicas_every(runtime.current().options.check_replicas, applied.iterations, variables)
+
+    if variables and not applied.built:
+        applied.build(variables)
+    distributed._hipress_aggregation.add(list(grads), variables, step)
+
+
+def _scale_of(applied: Any) -> Any:
+    """The factor of the gradients that a Keras optimizer is given: of a loss scaler, or its own loss_scale_factor."""
+    scale = getattr(applied, "dynamic_scale", None)
+    return tf.convert_to_tensor(scale) if scale is not None else (applied.loss_scale_factor or 1.0)
 
 
 class DistributedTfKerasOptimizer(DistributedTensorflowOptimizer):
-    _hipress_aggregation: Aggregation
-
     @as_written
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], *arguments: Any, **keywords: Any) -> Any:
         """Runs tf_keras' own step on combined gradients. An error changes no variable."""
-        pairs = list(grads_and_vars)
-        variables = [variable for _, variable in pairs]
+        if not self._hipress_combines:
+            return super().apply_gradients(grads_and_vars, *arguments, **keywords)
+        return combine_and_apply_pairs(self, self, super().apply_gradients, grads_and_vars, *arguments, **keywords)
 
-        def step(gradients: Sequence[Any]) -> None:
-            combined = self._hipress_local.combined(gradients, variables, self._hipress_lists)
-            with _after(combined), _whole_or_error():
-                combined_pairs = zip(combined, variables, strict=True)
-                super(DistributedTfKerasOptimizer, self).apply_gradients(combined_pairs, *arguments, **keywords)
-            check_replicas_every(runtime.current().options.check_replicas, self.iterations, variables)
 
-        self._hipress_aggregation.add([gradient for gradient, _ in pairs], variables, step)
-        return self.iterations
+def combine_and_apply_pairs(
+    distributed: DistributedTensorflowOptimizer,
+    applied: Any,
+    apply_gradients: Callable[..., Any],
+    grads_and_vars: Iterable[tuple[Any, Any]],
+    *arguments: Any,
+    **keywords: Any,
+) -> Any:
+    """combine_and_apply() for tf_keras, whose steps take pairs of a gradient and a variable."""
+    pairs = list(grads_and_vars)
+    variables = [variable for _, variable in pairs]
+
+    def step(gradients: Sequence[Any]) -> None:
+        combined = distributed._hipress_local.combined(gradients, variables, distributed._hipress_lists)
+        with _after(combined), _whole_or_error(), distributed._hipress_receiving_combined():
+            apply_gradients(zip(combined, variables, strict=True), *arguments, **keywords)
+        check_replicas_every(runtime.current().options.check_replicas, applied.iterations, variables)
+
+    distributed._hipress_aggregation.add([gradient for gradient, _ in pairs], variables, step)
+    return applied.iterations
 
 
 @contextmanager

@@ -21,6 +21,9 @@ from hipress.errors import InvalidArgument
 from hipress.tensorflow.collectives import allreduce
 from hipress.tensorflow.training.synchronizer import GradientSynchronizer, names_of
 
+#: The first part of the keys of shared_lists() in Runtime.kept.
+_TAPES = "tensorflow tapes"
+
 if TYPE_CHECKING:
     from hipress.secopa.online.automatic import AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
@@ -55,8 +58,10 @@ class GradientLists:
         self._step_ended: float | None = None
         self._lists: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], GradientSynchronizer]] = {}
 
-    def combined(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """Combines the gradients over all ranks. None stays None: every rank has gradients for the same variables."""
+    def combined(self, gradients: Sequence[Any], variables: Sequence[Any], scale: Any = 1.0) -> list[Any]:
+        """Combines the gradients over all ranks. None stays None: every rank has gradients for the same variables.
+        `scale`: the loss scale, by which the gradients are multiplied.
+        """
         if len(gradients) != len(variables):
             raise InvalidArgument(f"{len(gradients)} gradients came with {len(variables)} variables")
         if not gradients:
@@ -77,7 +82,7 @@ class GradientLists:
         synchronizer = self._list_of(variables)
         synchronizer.use(dense)
         with nullcontext() if self._counts_updates else synchronizer.observed(variables, dense):
-            combined = synchronizer.synchronize(dense)
+            combined = synchronizer.synchronize(dense, scale)
         for index, gradient in combined.items():
             result[index] = gradient
         return result if tf.executing_eagerly() else _all_or_none(result)
@@ -120,6 +125,16 @@ class GradientLists:
         ((_, synchronizer),) = self._lists.values()
         return synchronizer
 
+    def codecs_of(self, variables: Sequence[Any]) -> list[str]:
+        """The codecs of the lists that have one of these variables."""
+        asked = {id(_tensorflow_variable(variable)) for variable in variables}
+        return [
+            codec
+            for references, synchronizer in self._lists.values()
+            if asked & {id(_tensorflow_variable(reference())) for reference in references}
+            for codec in synchronizer.options.codecs()
+        ]
+
     def step_ended(self) -> None:
         """Tells automatic plans that a step has ended. Plans may change here, because no operation is in flight."""
         began, self._step_ended = self._step_ended, time.perf_counter()
@@ -156,6 +171,10 @@ class GradientLists:
             references, synchronizer = self._lists[key]
             if all(reference() is variable for reference, variable in zip(references, variables, strict=True)):
                 return synchronizer
+        # A list whose variables are gone serves nothing more; the lists of tapes live as long as the engine.
+        self._lists = {
+            each: kept for each, kept in self._lists.items() if all(reference() is not None for reference in kept[0])
+        }
         with tf.init_scope():
             options = self._options.synchronization
             synchronizer = GradientSynchronizer(variables, before_planning(self._plan, options), self._options.device)
@@ -166,6 +185,11 @@ class GradientLists:
                 synchronizer.count_updates()
         self._lists[key] = ([weakref.ref(variable) for variable in variables], synchronizer)
         return synchronizer
+
+
+def _tensorflow_variable(variable: Any) -> Any:
+    """TensorFlow's variable in a variable of Keras; other variables as they are."""
+    return variable if isinstance(variable, tf.Variable) else getattr(variable, "value", variable)
 
 
 def _all_or_none(gradients: list[Any]) -> list[Any]:
@@ -200,7 +224,7 @@ def shared_lists(options: Combining) -> GradientLists:
     kept: dict[Any, GradientLists] = runtime.current().kept
     settings = options.synchronization
     key = (
-        "tensorflow tapes",
+        _TAPES,
         options.sparse_as_dense,
         options.compressor,
         options.device,
@@ -210,6 +234,12 @@ def shared_lists(options: Combining) -> GradientLists:
     if key not in kept:
         kept[key] = GradientLists(options)
     return kept[key]
+
+
+def tape_lists() -> list[GradientLists]:
+    """The lists of all tapes."""
+    kept: dict[Any, Any] = runtime.current().kept
+    return [value for key, value in kept.items() if isinstance(key, tuple) and key[0] == _TAPES]
 
 
 class LocalVariables:
@@ -222,11 +252,13 @@ class LocalVariables:
     def add(self, variable: Any) -> None:
         self._variables.append(weakref.ref(variable))
 
-    def combined(self, gradients: Sequence[Any], variables: Sequence[Any], lists: GradientLists) -> list[Any]:
+    def combined(
+        self, gradients: Sequence[Any], variables: Sequence[Any], lists: GradientLists, scale: Any = 1.0
+    ) -> list[Any]:
         """GradientLists.combined() for all variables except the local ones."""
         shared = self._shared(variables)
         result = list(gradients)
-        combined = lists.combined([gradients[i] for i in shared], [variables[i] for i in shared])
+        combined = lists.combined([gradients[i] for i in shared], [variables[i] for i in shared], scale)
         for index, gradient in zip(shared, combined, strict=True):
             result[index] = gradient
         for index in set(range(len(result))) - set(shared):

@@ -19,6 +19,7 @@ from hipress.options.signatures import in_order, takes
 from hipress.tensorflow.failures import with_own_errors
 from hipress.tensorflow.places import asked_device
 from hipress.tensorflow.training.aggregation import Aggregation
+from hipress.tensorflow.training.distributed_class import distributed_class
 from hipress.tensorflow.training.distributed_optimizer import (
     DistributedKerasOptimizer,
     DistributedTensorflowOptimizer,
@@ -26,6 +27,7 @@ from hipress.tensorflow.training.distributed_optimizer import (
     DistributedV1Optimizer,
 )
 from hipress.tensorflow.training.gradients import Combining, GradientLists, LocalVariables
+from hipress.tensorflow.training.loss_scaling import inner_optimizers, watch
 from hipress.tensorflow.training.options import WORDS, OptimizerOptions
 
 if TYPE_CHECKING:
@@ -47,11 +49,13 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     in `model.fit()`) ranks synchronise each gradient as soon as it is computed, while the rest of backward runs. Every
     rank calls it with the same arguments. If you use DistributedGradientTape, do not wrap the optimizer.
 
-    Mixed precision: wrap Keras' loss scaling, `DistributedOptimizer(LossScaleOptimizer(optimizer))`. All ranks then see
-    the same gradients and skip the same steps.
+    Mixed precision: Keras' loss scaling may be inside, `DistributedOptimizer(LossScaleOptimizer(optimizer))`, or around
+    it, where Keras itself puts it under the policy mixed_float16. The scaler gets combined gradients in both cases, so
+    all ranks skip the same steps.
 
     Arguments:
-        optimizer: an optimizer of Keras, of tf_keras (TF_USE_LEGACY_KERAS=1), or of tf.compat.v1.train.
+        optimizer: an optimizer of Keras, of tf_keras (TF_USE_LEGACY_KERAS=1), or of tf.compat.v1.train; or what
+            tf.keras.optimizers.get() takes, such as "sgd".
         name: Horovod's; it changes nothing.
         {options}
 
@@ -61,11 +65,12 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     Raises InvalidArgument, Unsupported, NotInitialized. The first gradients raise Mismatch, with the first difference,
     if the ranks' variables differ, and Timeout if a rank has no gradients.
     """
-    if isinstance(optimizer, DistributedTensorflowOptimizer):
-        raise InvalidArgument("this optimizer is distributed already; wrap it once")
     given = filled(OptimizerOptions, options)
     process_sets.check(given["process_set"])
     runtime.current()
+    optimizer = _plain(optimizer)
+    passes = given["backward_passes_per_step"]
+    kind = _distributed_kind(optimizer, passes)
     combining = gradient_options(
         **{name: given[name] for name in declared(GradientTravel)},
         compression=given["compression"],
@@ -74,11 +79,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         optimizer=optimizer,
     )
     device = asked_device(given["device_dense"])
-    passes = given["backward_passes_per_step"]
-    kind = _distributed_kind(optimizer, passes)
-    own = optimizer.__class__
-    # The class keeps the original name, so that a saved model loads without HiPress.
-    optimizer.__class__ = type(own.__name__, (kind, own), {"__module__": own.__module__})
+    watch()
+    optimizer.__class__ = distributed_class(kind, optimizer.__class__)
     optimizer._hipress_lists = GradientLists(
         Combining(
             combining,
@@ -96,6 +98,25 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     return optimizer
 
 
+def _plain(optimizer: Any) -> Any:
+    """The optimizer, made if it is given by name or configuration. Raises InvalidArgument if it synchronises gradients
+    already."""
+    if isinstance(optimizer, str | dict):
+        try:
+            return tf.keras.optimizers.get(optimizer)
+        except (ValueError, TypeError, KeyError) as error:
+            raise InvalidArgument(f"Keras makes no optimizer of {optimizer!r}: {error}") from error
+    for each in [optimizer, *inner_optimizers(optimizer)]:
+        if isinstance(each, DistributedTensorflowOptimizer):
+            raise InvalidArgument("this optimizer is distributed already; wrap it once")
+        if getattr(each, "synchronizes_gradients", False):
+            raise InvalidArgument(
+                f"{type(each).__name__} exchanges what its algorithm compresses itself: use it without "
+                "DistributedOptimizer, which would send its gradients, too"
+            )
+    return optimizer
+
+
 def _distributed_kind(optimizer: Any, passes: int) -> type[DistributedTensorflowOptimizer]:
     """The class that becomes a base of `optimizer`'s class. Raises InvalidArgument."""
     if isinstance(optimizer, keras.optimizers.Optimizer):
@@ -104,12 +125,16 @@ def _distributed_kind(optimizer: Any, passes: int) -> type[DistributedTensorflow
         return DistributedTfKerasOptimizer
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
         raise InvalidArgument(
-            f"{type(optimizer).__name__} is no optimizer of Keras, tf_keras or tf.compat.v1.train; with others use "
+            f"{_kind_of(optimizer)} is no optimizer of Keras, tf_keras or tf.compat.v1.train; with others use "
             "DistributedGradientTape"
         )
     if passes > 1:
         raise InvalidArgument("backward_passes_per_step is for Keras optimizers")
     return DistributedV1Optimizer
+
+
+def _kind_of(optimizer: Any) -> str:
+    return f"the class {optimizer.__name__}" if isinstance(optimizer, type) else f"a {type(optimizer).__name__}"
 
 
 def _is_of_tf_keras(optimizer: Any) -> bool:

@@ -40,7 +40,8 @@ def _described(name: str, variable: Any, place: places.Place) -> TensorDescripti
     operators.check_dtype(dtype, name)
     if not shape.is_fully_defined():
         raise InvalidArgument(f"variable '{name}' has the shape {shape}, of which a part is unknown")
-    return TensorDescription(name, dtype.name, shape.num_elements(), str(shape.as_list()), place.engine)
+    core, parts, text = operators.core_type(dtype)
+    return TensorDescription(name, core, shape.num_elements() * parts, str(shape.as_list()) + text, place.engine)
 
 
 def _resource(variable: Any) -> Any:
@@ -67,33 +68,38 @@ class GradientSynchronizer(TensorList):
         self._process.steps.add(self)
         weakref.finalize(self, operators.forget_list, self._number).atexit = False
 
-    def synchronize(self, gradients: Mapping[int, tf.Tensor]) -> dict[int, tf.Tensor]:
-        """Combines the gradients of some variables, by index, over all ranks.
+    def synchronize(self, gradients: Mapping[int, tf.Tensor], scale: Any = 1.0) -> dict[int, tf.Tensor]:
+        """Combines the gradients of some variables, by index, over all ranks. `scale`: the loss scale, by which they
+        are multiplied.
 
         In a graph each synchronisation begins as soon as the gradient is computed. Eager code starts all and waits.
         """
         if not gradients:
             return {}
         if not tf.executing_eagerly():
-            return {index: self._started({index: each}, len(gradients))[index] for index, each in gradients.items()}
+            count = len(gradients)
+            return {index: self._started({index: each}, count, scale)[index] for index, each in gradients.items()}
         if len({self._places[index].device for index in gradients}) == 1:
-            return self._started(gradients, len(gradients))
+            return self._started(gradients, len(gradients), scale)
         # An eager operator has one device and waits, so operators on several devices run in a function.
         indices = tuple(gradients)
         if indices not in self._functions:
             self._functions[indices] = tf.function(
-                lambda *values: self.synchronize(dict(zip(indices, values, strict=True))), autograph=False
+                lambda scale, *values: self.synchronize(dict(zip(indices, values, strict=True)), scale), autograph=False
             )
         with own_errors():
-            together: dict[int, tf.Tensor] = self._functions[indices](*gradients.values())
+            factor = tf.cast(scale, tf.float32)
+            together: dict[int, tf.Tensor] = self._functions[indices](factor, *gradients.values())
         return together
 
-    def _started(self, gradients: Mapping[int, tf.Tensor], step_count: int) -> dict[int, tf.Tensor]:
+    def _started(self, gradients: Mapping[int, tf.Tensor], step_count: int, scale: Any) -> dict[int, tf.Tensor]:
         """The results of one operator for the gradients of some variables, which are on one device."""
         indices = list(gradients)
         device = self._places[indices[0]].device
         values = list(gradients.values())
-        results = operators.synchronize(values, self._number, indices, step_count=step_count, device=device)
+        results = operators.synchronize(
+            values, self._number, indices, step_count=step_count, device=device, scale=scale
+        )
         return dict(zip(indices, results, strict=True))
 
     def observed(self, variables: Sequence[Any], indices: Iterable[int]) -> AbstractContextManager[Any]:
@@ -173,6 +179,14 @@ class GradientSynchronizer(TensorList):
         """See TensorList. The operator keeps the values, except while _send_by() hands them over."""
         waiting = super().held_back(index)
         return operators.held_back(self._number, index, self.tensors[index].count) if waiting is None else waiting
+
+    def set_loss_scale(self, scale: float) -> None:
+        """See TensorList. The operator does the same in each step."""
+        operators.set_scale(self._number, scale)
+
+    def states_replaced(self) -> None:
+        """See TensorList."""
+        operators.states_replaced(self._number)
 
     def replace_held_back(self, values: Mapping[int, Values]) -> None:
         """See TensorList."""

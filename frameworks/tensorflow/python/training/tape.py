@@ -10,13 +10,14 @@ import tensorflow as tf
 from hipress.adapter import process_sets
 from hipress.adapter.compression import codec_of, compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
-from hipress.errors import InvalidArgument
+from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.declaration import declared, filled
 from hipress.options.signatures import in_order, takes
 from hipress.tensorflow.failures import with_own_errors
 from hipress.tensorflow.places import asked_device
 from hipress.tensorflow.traced import as_written
 from hipress.tensorflow.training.gradients import Combining, GradientLists, LocalVariables, shared_lists, shared_plan
+from hipress.tensorflow.training.loss_scaling import watch
 from hipress.tensorflow.training.options import WORDS, TapeOptions
 
 if TYPE_CHECKING:
@@ -45,6 +46,23 @@ class DistributedTape(tf.GradientTape):  # type: ignore[misc]
         flat = tf.nest.flatten(gradients)
         combined = self._hipress_local.combined(flat, flat_sources, self._hipress_lists)
         return tf.nest.pack_sequence_as(sources, combined)
+
+    @as_written
+    def jacobian(self, *_: Any, **__: Any) -> Any:
+        """Raises Unsupported: TensorFlow would combine the gradient of each element of the target on its own."""
+        raise _no_jacobian("jacobian")
+
+    @as_written
+    def batch_jacobian(self, *_: Any, **__: Any) -> Any:
+        """Raises Unsupported, see jacobian()."""
+        raise _no_jacobian("batch_jacobian")
+
+
+def _no_jacobian(name: str) -> BaseException:
+    return Unsupported(
+        f"{name}() of a distributed tape: call it on a plain tf.GradientTape, and combine the result with "
+        "hp.allreduce(jacobian, name=...)"
+    )
 
 
 @in_order(
@@ -89,6 +107,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         gradient_predivide_factor=given["gradient_predivide_factor"],
     )
     device = asked_device(given["device_dense"])
+    watch()
     own = gradtape.__class__
     gradtape.__class__ = type(f"Distributed{own.__name__}", (DistributedTape, own), {})
     gradtape._hipress_lists = shared_lists(
