@@ -668,6 +668,8 @@ class SlotStateTable:
         """Copies of the states, by key and by state name."""
     def put(self, key: str, state: str, values: NDArray[np.float32], block: int = 1, count: int | None = None) -> None:
         """Sets a state of a partition of `count` elements, of which `block` share a value."""
+    def multiply(self, factor: float) -> None:
+        """Multiplies all states, which are in the memory of the processor."""
 
 class SlotChanges:
     """The states that the encoding of a batch has changed."""
@@ -703,6 +705,8 @@ class DeviceQueue:
     """A stream of a framework on which HiPress puts work; `stream`: the address that the driver knows it by."""
 
     def __init__(self, device: Device, stream: int) -> None: ...
+    def rescale(self, tables: Sequence[SlotStateTable], now: int, before: int) -> None:
+        """Multiplies all states of the device by the float at `now` / that at `before`, which then becomes the same."""
     def wait(self, seconds: float) -> None:
         """Waits until all work on the stream is done. Raises Timeout, or the device's error."""
 

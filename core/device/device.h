@@ -153,6 +153,10 @@ class DeviceStream {
   /// to := values, if the word, which is on the device, is not 0 by then.
   virtual void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) = 0;
 
+  /// values := values * (*now / *before), unless the two words, which are on the device, are equal by then.
+  /// The stream copies the list. By default it throws Unsupported.
+  virtual void rescale(std::span<const std::span<float>> values, const float* now, const float* before);
+
   /// Calls `callback` when all earlier work is done, or with the failure, on a thread of the device.
   /// Callbacks of a stream come in order, and staging memory has the results by then. They must not block.
   virtual void whenDone(EndCallback callback) = 0;
@@ -174,6 +178,10 @@ inline void DeviceStream::makeLevels(const DeviceSummed& call) {
 }
 inline void DeviceStream::finishSum(const DeviceSummed& call) {
   makeStatistics(call);
+}
+
+inline void DeviceStream::rescale(std::span<const std::span<float>>, const float*, const float*) {
+  throw unsupported("states that follow a loss scale on this device");
 }
 
 inline void DeviceStream::sum(const DeviceSum& call) {

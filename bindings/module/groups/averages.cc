@@ -87,7 +87,16 @@ void bindStates(py::module_& module) {
           },
           py::arg("key"), py::arg("state"), py::arg("values"), py::arg("block") = 1,
           py::arg("count") = py::none(),
-          "Sets a state of a partition of `count` elements, of which `block` share a value.");
+          "Sets a state of a partition of `count` elements, of which `block` share a value.")
+      .def(
+          "multiply",
+          [](const SlotStateTable& table, float factor) {
+            for (const std::span<float> place : table.places()) {
+              for (float& value : place) value *= factor;
+            }
+          },
+          py::arg("factor"), py::call_guard<py::gil_scoped_release>(),
+          "Multiplies all states, which are in the memory of the processor.");
   py::class_<SlotChanges, std::shared_ptr<SlotChanges>>(module, "SlotChanges")
       .def(py::init())
       .def("undo", &SlotChanges::undo);

@@ -125,6 +125,17 @@ void bindDeviceSlots(py::module_& module) {
   py::class_<DeviceQueue, std::shared_ptr<DeviceQueue>>(module, "DeviceQueue")
       .def(py::init<std::shared_ptr<Device>, uintptr_t>(), py::arg("device"), py::arg("stream"))
       .def(
+          "rescale",
+          [](DeviceQueue& queue, const std::vector<std::shared_ptr<SlotStateTable>>& tables, uintptr_t now,
+             uintptr_t before) {
+            DeviceStream& stream = queue.stream();
+            const auto* const scale = reinterpret_cast<const float*>(now);
+            auto* const unit = reinterpret_cast<float*>(before);
+            for (const auto& table : tables) stream.rescale(table->places(), scale, unit);
+            stream.copy(reinterpret_cast<std::byte*>(unit), std::as_bytes(std::span(scale, 1)));
+          },
+          py::arg("tables"), py::arg("now"), py::arg("before"), py::call_guard<py::gil_scoped_release>())
+      .def(
           "wait",
           [](DeviceQueue& queue, double seconds) {
             const Milliseconds limit = milliseconds(seconds);

@@ -5,14 +5,15 @@ Not `from __future__ import annotations`: hipress.options.declaration reads thes
 """
 
 from collections.abc import Mapping
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from hipress.options.declaration import Option
+from hipress.options.scaling import ScalingOptions
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup
 
 
-class BesideCodec(TypedDict, total=False):
+class BesideCodec(ScalingOptions, total=False):
     """The options without `codec`, which functions also take by position."""
 
     topology: Annotated[

@@ -105,4 +105,20 @@ std::vector<std::string> SlotStateTable::keys() const {
   return keys;
 }
 
+std::vector<std::span<float>> SlotStates::places() const {
+  std::vector<std::span<float>> places;
+  for (size_t state = 0; state < states_.size(); ++state)
+    places.emplace_back(buffers_[state][second_ ? 1 : 0].get(), states_[state].count(count_));
+  return places;
+}
+
+std::vector<std::span<float>> SlotStateTable::places() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::span<float>> places;
+  for (const auto& [key, states] : states_) {
+    for (const std::span<float> place : states->places()) places.push_back(place);
+  }
+  return places;
+}
+
 }  // namespace hipress

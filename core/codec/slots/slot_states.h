@@ -43,6 +43,8 @@ class SlotStates {
   /// Sets a state of a partition of `count` elements. Throws Mismatch as keep(), and if the number of values
   /// is another one.
   void put(const CodecState& state, size_t count, std::span<const float> values);
+  /// Where the values of the states are, until the next exchange(), keep() or put().
+  std::vector<std::span<float>> places() const;
 
  private:
   using Buffer = std::shared_ptr<float>;
@@ -80,6 +82,8 @@ class SlotStateTable {
   /// Returns the states of a key. A new key gets new, empty states.
   std::shared_ptr<SlotStates> at(const std::string& key);
   std::vector<std::string> keys() const;
+  /// SlotStates::places() of all keys. No work on the states is under way.
+  std::vector<std::span<float>> places() const;
 
  private:
   std::shared_ptr<Memory> memory_;

@@ -380,6 +380,15 @@ void CudaStream::copyUnlessZero(const uint32_t* word, std::span<const float> val
   });
 }
 
+void CudaStream::rescale(std::span<const std::span<float>> values, const float* now, const float* before) {
+  const auto kernels = kernelsOf(copyingKernels());
+  put("a change of the states' unit", [&] {
+    const KernelLauncher launcher(*kernels, shared_->stream);
+    cuda::rescale(values, now, before, &launcher);
+    return launcher.status();
+  });
+}
+
 std::shared_ptr<const KernelModule> CudaStream::kernelsOf(const ElementKernels& wanted) {
   return kernels_->module(wanted.title, wanted.text);
 }

@@ -42,6 +42,7 @@ class CudaStream final : public DeviceStream {
   void narrow(std::span<const float> values, DType dtype, void* output) override;
   void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) override;
   void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) override;
+  void rescale(std::span<const std::span<float>> values, const float* now, const float* before) override;
   void whenDone(EndCallback callback) override;
   size_t scratchBytes() const override;
   bool close(Milliseconds limit) override;

@@ -99,6 +99,29 @@ struct FlagNotFinite {
   }
 };
 
+/// The most spans of values of one kernel, and the thread blocks of each.
+inline constexpr unsigned kMostSpans = 64;
+inline constexpr unsigned kSpanBlocks = 16;
+
+/// values := values * (*now / *before), unless the two are equal.
+struct Rescale {
+  struct Span {
+    float* values;
+    size_t count;
+  };
+  Span spans[kMostSpans];
+  const float* now;
+  const float* before;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    if (*now == *before) return;
+    const float factor = *now / *before;
+    const Span& own = spans[block.index / kSpanBlocks];
+    for (size_t tile = block.index % kSpanBlocks * kTile; tile < own.count; tile += kSpanBlocks * kTile)
+      block.elements(tileCount(tile, own.count), [&](unsigned j) { own.values[tile + j] *= factor; });
+  }
+};
+
 /// to := values, if the word is not 0.
 struct CopyUnlessZero {
   const uint32_t* word;

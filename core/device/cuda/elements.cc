@@ -151,7 +151,8 @@ ElementKernels conversionKernels(DType dtype) {
 }
 
 ElementKernels copyingKernels() {
-  return {"conditional copy", kInclude + kernel("copy_unless_zero", "CopyUnlessZero")};
+  return {"conditional copy",
+          kInclude + kernel("copy_unless_zero", "CopyUnlessZero") + kernel("rescale", "Rescale")};
 }
 
 ElementKernels summedKernels() {
@@ -204,6 +205,16 @@ void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag
     launch(stream, ("flag_" + std::string(dtypeName(dtype))).c_str(), gridFor(count),
            FlagNotFinite<Type>{static_cast<const typename Type::Element*>(values), count, flag});
   });
+}
+
+void rescale(std::span<const std::span<float>> values, const float* now, const float* before, Stream stream) {
+  for (size_t first = 0; first < values.size(); first += kMostSpans) {
+    const auto some = values.subspan(first, std::min<size_t>(kMostSpans, values.size() - first));
+    Rescale kernel{{}, now, before};
+    for (size_t span = 0; span < some.size(); ++span)
+      kernel.spans[span] = {some[span].data(), some[span].size()};
+    launch(stream, "rescale", static_cast<unsigned>(some.size()) * kSpanBlocks, kernel);
+  }
 }
 
 void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to, Stream stream) {

@@ -28,7 +28,7 @@ ElementKernels mergeKernels(Combination combination, DType dtype, double factor)
 /// type.
 ElementKernels conversionKernels(DType dtype);
 
-/// The kernel of copyUnlessZero().
+/// The kernels of copyUnlessZero() and rescale().
 ElementKernels copyingKernels();
 
 /// The kernels of summed_kernels.h; their symbols are poison, count_not_finite, settle_levels, settle_sum.
@@ -49,6 +49,9 @@ void narrow(std::span<const float> values, DType dtype, void* output, Stream str
 
 /// *flag := 1 if a value of any floating-point type is NaN or infinite.
 void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag, Stream stream);
+
+/// values := values * (*now / *before), unless the two are equal.
+void rescale(std::span<const std::span<float>> values, const float* now, const float* before, Stream stream);
 
 /// to := values, if the word is not 0.
 void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to, Stream stream);

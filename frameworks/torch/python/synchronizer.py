@@ -12,7 +12,7 @@ from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescripti
 from hipress.errors import Mismatch
 from hipress.torch import operators
 from hipress.torch.reals import as_reals
-from hipress.torch.scaling.loss_scale import LossScale
+from hipress.torch.scaling.loss_scale import scaling_of
 
 if TYPE_CHECKING:
     from hipress.adapter.warming_up import WarmingUp
@@ -44,10 +44,7 @@ class GradientSynchronizer(TensorList):
         *,
         scaler: Any = None,
     ) -> None:
-        given = (
-            scaler if isinstance(scaler, LossScale) else LossScale(scaler, "GradientSynchronizer(..., scaler=scaler)")
-        )
-        self._scaling = given
+        self._scaling = scaling_of(scaler, "GradientSynchronizer(..., scaler=scaler)")
         self._scaling_checked: SynchronizationOptions | None = None
         super().__init__([_described(name, tensor) for name, tensor in named_tensors], options, warming_up)
 

@@ -62,6 +62,36 @@ def test_added_levels_and_states_are_those_of_the_processor(tmp_path: Path) -> N
 
 
 @training.in_process_group
+def _scaled(rank: int) -> None:
+    """A GPU follows the scaler's tensor, which the host does not read."""
+    scale = torch.ones(())
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(scale)
+    scaled = average_of(GroupOptions("onebit", min_compress_bytes=0, scaler=scaler), FakeGpuSide())
+    plain = average_of(GroupOptions("onebit", min_compress_bytes=0, scaler=lambda: 1.0), FakeGpuSide())
+    for step, now in enumerate((65536.0, 65536.0, 512.0, 512.0, 1024.0)):
+        scaler.update(now)
+        results = []
+        for average, factor in ((scaled, now), (plain, 1.0)):
+            given = {name: each for name, each in tensors_of(rank, step).items() if each.dtype == torch.float32}
+            tensors = {name: values * factor for name, values in given.items()}
+            average.start(list(tensors.items()), step).wait()
+            average._side.synchronize()
+            average.raise_error()
+            results.append({name: values / factor for name, values in tensors.items()})
+        for name, values in results[0].items():
+            assert torch.equal(values, results[1][name]), (step, name)
+    saved, wanted = scaled.state_dict(), plain.state_dict()
+    for key, states in saved.items():
+        for state, values in states.items():
+            assert values.tobytes() == wanted[key][state].tobytes(), key
+
+
+def test_states_follow_the_loss_scale_on_the_gpu(tmp_path: Path) -> None:
+    run(_scaled, 2, str(tmp_path))
+
+
+@training.in_process_group
 def _corrupted(rank: int) -> str:
     average = average_of(GroupOptions("onebit", min_compress_bytes=0), FakeGpuSide())
     send = group_calls.all_to_all

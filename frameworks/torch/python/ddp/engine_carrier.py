@@ -22,7 +22,6 @@ from hipress.torch.ddp.exact import ExactAverage
 from hipress.torch.kept_states import codec_states, load_codec_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.stage import Stage
-from hipress.torch.scaling.loss_scale import LossScale
 from hipress.torch.synchronizer import GradientSynchronizer
 
 
@@ -42,7 +41,6 @@ class EngineCarrier:
         group: dist.ProcessGroup,
         options: GroupOptions,
         plan: PlanArgument = None,
-        scaling: LossScale | None = None,
     ) -> None:
         place = runtime.current().place
         if (dist.get_rank(group), dist.get_world_size(group)) != (place.rank, place.size):
@@ -77,7 +75,7 @@ class EngineCarrier:
         )
         # Vectors that travel raw after the warm-up travel raw from the first step.
         warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel, vectors)
-        self._synchronizer = GradientSynchronizer(parameters.items(), travel, warming_up, scaler=scaling)
+        self._synchronizer = GradientSynchronizer(parameters.items(), travel, warming_up, scaler=options.scaler)
         self._exact = ExactAverage(group)
         self._error: HipressError | None = None
         reference = weakref.ref(self)

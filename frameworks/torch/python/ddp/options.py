@@ -11,7 +11,6 @@ from torch.distributed import ProcessGroup
 from hipress.adapter.planned import PlanArgument
 from hipress.options.declaration import Option
 from hipress.options.group_travel import BesideCodec, GroupTravel
-from hipress.options.scaling import ScalingOptions
 
 Carrier = Literal["group", "hipress"]
 
@@ -25,7 +24,7 @@ WORDS = {
 }
 
 
-class HookBesideCodec(BesideCodec, ScalingOptions, total=False):
+class HookBesideCodec(BesideCodec, total=False):
     """The options of compress() without the codec."""
 
     carrier: Annotated[

@@ -81,7 +81,7 @@ class HookState:
             )
         given = filled(HookOptions, {**options, "codec": codec})
         carrier, plan, host_group = given.pop("carrier"), given.pop("plan"), given.pop("host_group")
-        scaling = LossScale(given.pop("scaler"), "hipress.torch.ddp.compress(model, codec=..., scaler=scaler)")
+        given["scaler"] = LossScale(given["scaler"], "hipress.torch.ddp.compress(model, codec=..., scaler=scaler)")
         special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}
         how = GroupOptions(**{**given, **special})
         found.check_names(how.codec_for)
@@ -100,9 +100,7 @@ class HookState:
         elif carrier == "hipress":
             if host_group is not None:
                 raise Unsupported("carrier 'hipress' knows the hosts: host_group is for carrier 'group'")
-            self._carrier = EngineCarrier(found.parameters, self._group, how, plan, scaling)
-        elif scaling.is_given:
-            raise Unsupported("carrier 'group' does not follow a loss scale yet: give carrier='hipress'")
+            self._carrier = EngineCarrier(found.parameters, self._group, how, plan)
         elif plan is not None:
             raise Unsupported(
                 "a plan is for HiPress' engine: give carrier='hipress', or codec and codec_for in place of the plan"

@@ -15,6 +15,7 @@ from hipress.torch.diloco.averaging import Values
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.scaling.loss_scale import UNSCALED
 
 _TOPOLOGIES = ("ps", "allgather")
 
@@ -34,8 +35,9 @@ class GroupAveraging:
                 raise Unsupported(
                     f"parameter '{name}' is of type {each.dtype}: over a process group DiLoCo() takes float32 only"
                 )
+        options = GroupOptions(codec=codec, topology=topology, compress_vectors=True, scaler=UNSCALED)
         shapes = {name: shape_of(each) for name, each in parameters.items()}
-        self._average = GroupAverage(shapes, group, GroupOptions(codec=codec, topology=topology, compress_vectors=True))
+        self._average = GroupAverage(shapes, group, options)
         self._exchanges = 0
 
     def start(self, fragment: int, values: Values) -> Callable[[], Values]:

@@ -21,6 +21,7 @@ from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
+from hipress.torch.scaling.loss_scale import LossScale
 from hipress.torch.states.state_sum import check_sum, with_sum
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def compress_replicas(
             itself: its own all-reduce of a mesh of two dimensions cannot be replaced.
         replicate_group: this rank and the ranks of the other hosts that have the same shards. It takes tensors
             on the model's device (Gloo, NCCL).
-        {codec, topology, min_compress_bytes, compress_vectors, codec_for, warmup, seed}
+        {codec, topology, min_compress_bytes, compress_vectors, codec_for, warmup, seed, scaler}
 
     Raises InvalidArgument, Unsupported; Mismatch, on all ranks of the group, if their shards or arguments differ.
     """
     units = units_of(model, "compress_replicas")
     given = filled(GroupTravel, {**options, "codec": codec})
+    given["scaler"] = LossScale(given["scaler"], "compress_replicas(model, replicate_group, codec, scaler=scaler)")
     how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])})
     if how.topology == "hierarchical":
         raise InvalidArgument(

@@ -17,6 +17,7 @@ from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.scaling.loss_scale import UNSCALED
 
 
 class GroupCarrier:
@@ -33,6 +34,7 @@ class GroupCarrier:
             min_compress_bytes=travel.min_compress_bytes,
             compress_vectors=True,
             warmup=Warmup(1),
+            scaler=UNSCALED,
         )
         listed = {name: TensorShape(shape.numel(), torch.float32, len(shape)) for name, shape in shapes.items()}
         self._average = GroupAverage(listed, group, options)

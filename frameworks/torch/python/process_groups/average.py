@@ -40,6 +40,7 @@ from hipress.torch.process_groups.layout import Compressed, Layout, Owners
 from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.resharding import own_keys, states_for
+from hipress.torch.scaling.loss_scale import scaling_of
 
 Item = TypeVar("Item", Batch, Portion)
 
@@ -119,6 +120,9 @@ class GroupAverage:
             portion_bytes=self.options.portion_bytes,
             side=self._side,
         )
+        self._scaling = scaling_of(self.options.scaler, "GroupOptions(..., scaler=scaler)")
+        self._scaling_checked = not self.options.keeps_states()
+        self._unit = self._side.unit()
         self._owners = Owners(self._exchange.world)
         self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make, self._side)
         self._start_threads()
@@ -251,7 +255,17 @@ class GroupAverage:
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank. Between two steps only."""
-        return {**self._exchange.residuals.state_dict(), **self._linked.state_dict()}
+        scale = self._unit.scale()
+        linked = self._linked.state_dict()
+        factors = [states.pop("factor", None) for states in linked.values()]
+        states = {**self._exchange.residuals.state_dict(), **linked}
+        if scale != 1.0:
+            for values in (each for kept in states.values() for each in kept.values()):
+                values /= scale  # a copy
+        for kept, factor in zip(linked.values(), factors, strict=True):
+            if factor is not None:
+                kept["factor"] = factor
+        return states
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument."""
@@ -262,6 +276,7 @@ class GroupAverage:
         codecs = {tensor.name: tensor.codec for tensor in tensors}
         self._exchange.residuals.load_state_dict(others, counts, own, codecs)
         self._linked.load_state_dict({key: values for key, values in state.items() if is_linked(key)})
+        self._unit.reset()
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a group of any size."""
@@ -304,6 +319,9 @@ class GroupAverage:
         The future gets what made the batch fail; from then on start() raises it.
         """
         self.raise_error()
+        if not self._scaling_checked:
+            self._scaling.check()
+            self._scaling_checked = True
         flat = [self._flat(name, tensor) for name, tensor in named]
         route = self._route(tuple(name for name, _ in named), tuple(tensor.dtype for tensor in flat), step)
         tensors, exact = [flat[place] for place in route.compressed], ExactValues([flat[at] for at in route.exact])
@@ -388,6 +406,8 @@ class GroupAverage:
         self._encoding.put(batch)
 
     def _encode(self, batch: Batch) -> None:
+        tables = [self._exchange.residuals.table, *self._linked.tables()]
+        self._unit.follow(self._scaling, tables, self._linked.multiply)
         if self._sharing is not None:
             self._sharing.take_share(batch)
         else:

@@ -20,6 +20,7 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup, warmup_of
 from hipress.torch.process_groups.compressing_group import CompressingGroup
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.scaling.loss_scale import LossScale
 
 NAME = "hipress"
 
@@ -37,6 +38,7 @@ class BackendOptions(Backend.Options):
         compress_vectors: bool = False,
         warmup: int | Warmup | None = None,
         seed: int = 0,
+        scaler: Any = None,
     ) -> None:
         super().__init__(NAME)
         self.group_options = GroupOptions(
@@ -47,6 +49,7 @@ class BackendOptions(Backend.Options):
             compress_vectors=compress_vectors,
             warmup=warmup_of(warmup),
             seed=seed,
+            scaler=LossScale(scaler, "BackendOptions(codec=..., scaler=scaler)"),
         )
 
 

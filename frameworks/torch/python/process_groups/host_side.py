@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hipress._library import load_core
 from hipress.errors import HipressError
 from hipress.torch.process_groups.stage import Stage
+from hipress.torch.scaling.units import HostUnit, Unit
 
 if TYPE_CHECKING:
     from hipress._core import Slot, SlotPlan, SlotStateTable
@@ -52,6 +53,9 @@ class Side(Protocol):
 
     def plan(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> SlotPlan:
         """The computation of slots here."""
+
+    def unit(self) -> Unit:
+        """Of what codecs keep there; at first it is the gradient."""
 
     def table(self) -> SlotStateTable:
         """A new table of codec states in the memory here."""
@@ -114,6 +118,10 @@ class HostSide:
         """See Side."""
         made: SlotStateTable = _core.SlotStateTable()
         return made
+
+    def unit(self) -> Unit:
+        """See Side."""
+        return HostUnit()
 
     def values(self, tensor: torch.Tensor) -> Any:
         """See Side."""

@@ -99,6 +99,15 @@ class LinkedAverage:
         if batch.sums is not None:
             self._summed.finish(batch.sums)
 
+    def tables(self) -> list[_core.SlotStateTable]:
+        """The states that a GPU has."""
+        return self._summed.tables()
+
+    def multiply(self, factor: float) -> None:
+        """Multiplies the other states: the unit of gradients has changed."""
+        self._low_rank.multiply(factor)
+        self._summed.multiply(factor)
+
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states."""
         return {**self._low_rank.state_dict(), **self._summed.state_dict()}

@@ -180,6 +180,12 @@ class LowRankAverage:
         self.sent_bytes += 2 * (self._world - 1) * 4 * values.numel() // self._world
         return group_calls.all_reduce(group, values)
 
+    def multiply(self, factor: float) -> None:
+        """Multiplies the residuals: the unit of gradients has changed. Of right factors only the directions count."""
+        for states in self._states.values():
+            if _RESIDUAL in states:
+                states[_RESIDUAL] *= np.float32(factor)
+
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states: {"tensor\\nfactors\\nrows\\ncolumns": {state: values}}."""
         return {

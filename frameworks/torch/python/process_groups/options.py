@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hipress import _core
 from hipress._library import load_core
@@ -45,6 +46,9 @@ class GroupOptions:
     def __post_init__(self) -> None:
         check_text("codec", self.codec)
         check_text("codec_for", self.codec_for)
+
+    scaler: Any = field(default=None, compare=False)
+    """Of the losses, as LossScale takes it, or a LossScale. Ranks do not compare it."""
 
     def check(self, names: Collection[str], *, matrices: bool = False, whole: bool = False) -> None:
         """Raises InvalidArgument for options that do not fit tensors with these names.
@@ -139,6 +143,13 @@ class GroupOptions:
             return self.codec if own is None else own
         return self.warmup.codec_at(step, self.codec)
 
+    def keeps_states(self) -> bool:
+        """Whether a codec of any tensor remembers values from step to step."""
+        texts = list(self._texts())
+        if self.warmup is not None:
+            texts += [text for _, text in self.warmup.stages(self.codec)]
+        return any(_keeps_states(load_core().create_codec(text)) for text in texts)
+
     def main_codec(self) -> _core.Codec:
         """The codec of a tensor that is large and has no codec of its own."""
         codec: _core.Codec = load_core().create_codec(self.codec)
@@ -170,3 +181,9 @@ class GroupOptions:
             f"portion_bytes {self.portion_bytes}",
         ]
         return "\n".join(parts + [f"codec for {each}" for each in special])
+
+
+def _keeps_states(codec: _core.Codec) -> bool:
+    if codec.low_rank is not None:
+        return codec.low_rank[2] or codec.low_rank[3]
+    return bool(codec.states or (codec.summed is None and codec.for_aggregate().states))

@@ -177,6 +177,16 @@ class SummedAverage:
         self.sent_bytes += 2 * (self._world - 1) * values.element_size() * values.numel() // self._world
         return group_calls.combine(group, values, how)
 
+    def tables(self) -> list[_core.SlotStateTable]:
+        """The states that a GPU has."""
+        return []
+
+    def multiply(self, factor: float) -> None:
+        """Multiplies the states: the unit of gradients has changed. A GPU multiplies its own."""
+        for states in self._states.values():
+            for values in states.values():
+                values *= np.float32(factor)
+
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states: {"tensor\\nsums\\n0\\ncount": {state: values}}."""
         return {

@@ -85,6 +85,11 @@ class LossScale:
         )
 
 
+def scaling_of(scaler: Any, line: str) -> LossScale:
+    """The LossScale of a user's scaler, or the given one."""
+    return scaler if isinstance(scaler, LossScale) else LossScale(scaler, line)
+
+
 #: Of values that no loss scale reaches, such as differences of parameters.
 UNSCALED = LossScale(lambda: 1.0, "")
 

@@ -20,6 +20,7 @@ from hipress.errors import HipressError
 from hipress.gpus import gpu
 from hipress.torch.process_groups.dtypes import CORE_NAMES
 from hipress.torch.process_groups.host_side import Putting
+from hipress.torch.scaling.units import GpuUnit, Unit
 
 if TYPE_CHECKING:
     from hipress._core import Device, DeviceQueue, DeviceSlotPlan, Slot, SlotChanges, SlotStateTable
@@ -169,6 +170,10 @@ class GpuSide:
         """See Side."""
         made: SlotStateTable = _core.SlotStateTable(self.core)
         return made
+
+    def unit(self) -> Unit:
+        """See Side."""
+        return GpuUnit(self)
 
     def values(self, tensor: torch.Tensor) -> Any:
         """See Side: address, dtype and elements."""

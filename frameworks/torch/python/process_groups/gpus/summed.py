@@ -17,7 +17,7 @@ from hipress.torch.process_groups.residuals import Floats
 from hipress.torch.process_groups.summed import SumBatch, SummedAverage, key_of
 
 if TYPE_CHECKING:
-    from hipress._core import Codec, DeviceSummedTensor
+    from hipress._core import Codec, DeviceSummedTensor, SlotStateTable
 
 _core = load_core()
 
@@ -92,6 +92,10 @@ class GpuSummedAverage(SummedAverage):
         for one in batch.parts:
             where = place(one.agreed), place(one.levels)
             self._tensors[one.name].finish(self._side.queue, one.values, batch.factor, *where)
+
+    def tables(self) -> list[SlotStateTable]:
+        """As of SummedAverage."""
+        return [self._table]
 
     def state_dict(self) -> dict[str, Any]:
         """As of SummedAverage."""

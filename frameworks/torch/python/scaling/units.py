@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unit of what codecs keep for an average over a process group: the gradient times a loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from hipress.torch.scaling.loss_scale import LossScale
+
+if TYPE_CHECKING:
+    from hipress._core import SlotStateTable
+
+
+class Unit(Protocol):
+    """Follows the loss scale, where the ranks compute."""
+
+    def follow(self, scaling: LossScale, tables: Sequence[SlotStateTable], others: Callable[[float], None]) -> None:
+        """Gives kept values the unit of the gradients that come now: those in `tables`, and by `others(factor)` those
+        that are elsewhere in the processor's memory."""
+
+    def scale(self) -> float:
+        """The scale that kept values have; waits for a GPU."""
+
+    def reset(self) -> None:
+        """All kept values have been replaced by values in the unit of the gradient."""
+
+
+class HostUnit:
+    """Of values in the processor's memory."""
+
+    def __init__(self) -> None:
+        self._scale = 1.0
+
+    def follow(self, scaling: LossScale, tables: Sequence[SlotStateTable], others: Callable[[float], None]) -> None:
+        """See Unit."""
+        now = scaling.now()
+        if now == self._scale:
+            return
+        factor = now / self._scale
+        for table in tables:
+            table.multiply(factor)
+        others(factor)
+        self._scale = now
+
+    def scale(self) -> float:
+        """See Unit."""
+        return self._scale
+
+    def reset(self) -> None:
+        """See Unit."""
+        self._scale = 1.0
+
+
+class GpuUnit:
+    """Of values on a GPU, which compares the scales itself: the host does not wait for the scaler's tensor.
+
+    `side`: a GpuSide.
+    """
+
+    def __init__(self, side: Any) -> None:
+        self._side = side
+        self._word = torch.ones(1, device=side.device)
+        self._seen: tuple[int, int] | float | None = None
+        self._now: torch.Tensor | None = None  # stays until the GPU has read it
+
+    def follow(self, scaling: LossScale, tables: Sequence[SlotStateTable], others: Callable[[float], None]) -> None:
+        """See Unit."""
+        tensor = scaling.tensor
+        seen = scaling.now() if tensor is None else (id(tensor), tensor._version)
+        if seen == self._seen:
+            return
+        if tensor is None:
+            self._now = torch.full((1,), scaling.now(), device=self._side.device)
+        else:
+            self._now = tensor.to(self._side.device, torch.float32, non_blocking=True)
+        self._side.used_by_all(self._now)
+        self._side.queue.rescale(tables, self._now.data_ptr(), self._word.data_ptr())
+        self._seen = seen
+
+    def scale(self) -> float:
+        """See Unit."""
+        self._side.synchronize()
+        return float(self._word)
+
+    def reset(self) -> None:
+        """See Unit."""
+        self._word.fill_(1.0)
+        self._seen = None
