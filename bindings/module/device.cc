@@ -53,6 +53,7 @@ std::vector<std::pair<std::string, std::string>> elementKernels() {
   };
   add(cuda::copyingKernels());
   add(cuda::summedKernels());
+  add(cuda::slotKernels());
   for (int number = 0; number < kDTypeCount; ++number) {
     const auto dtype = static_cast<DType>(number);
     if (isFloatingPoint(dtype)) add(cuda::conversionKernels(dtype));

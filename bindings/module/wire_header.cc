@@ -104,6 +104,8 @@ void bindWireHeader(py::module_& module) {
   module.attr("FLAG_REFERENCE") = static_cast<int>(kFlagReference);
   module.attr("FLAG_TRIMMED") = static_cast<int>(kFlagTrimmed);
   module.attr("FLAG_PACKED") = static_cast<int>(kFlagPacked);
+  module.attr("FLAG_ZEROS") = static_cast<int>(kFlagZeros);
+  module.attr("FLAG_NOT_FINITE") = static_cast<int>(kFlagNotFinite);
   module.def("pack_header", &pack, py::arg("codec"), py::arg("dtype"), py::arg("element_count"),
              py::arg("payload_bytes"), py::arg("flags") = 0, py::arg("checksum") = 0);
   module.def("unpack_header", &unpack, py::arg("header"), py::arg("codec"), py::arg("dtype"),

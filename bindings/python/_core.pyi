@@ -123,6 +123,8 @@ FLAG_CHECKSUM: int
 FLAG_REFERENCE: int
 FLAG_TRIMMED: int
 FLAG_PACKED: int
+FLAG_ZEROS: int
+FLAG_NOT_FINITE: int
 
 def create_codec(text: str) -> Codec: ...
 def describe_codecs(encode: bool = True) -> list[CodecDescription]:
@@ -672,10 +674,18 @@ class SlotStateTable:
         """Multiplies all states, which are in the memory of the processor."""
 
 class SlotChanges:
-    """The states that the encoding of a batch has changed."""
+    """The states that the averages of one step change, and whether the step counts."""
 
-    def __init__(self) -> None: ...
-    def undo(self) -> None: ...
+    def __init__(self, keeps_states: bool = True) -> None: ...
+    @property
+    def keeps_states(self) -> bool: ...
+    @property
+    def discarded(self) -> bool: ...
+    def discard(self) -> None:
+        """The step does not count: an average of it is not finite, or failed."""
+    def settle(self) -> bool:
+        """Ends the step: if it does not count, all states become what they were before it. Returns whether it does not
+        count."""
 
 class Slot:
     """A partition of a tensor and its slot; core/codec/slots/slot_blocks.h describes the fields."""
@@ -724,6 +734,7 @@ class DeviceSummedTensor:
         seed: int,
         step: int,
         statistics: tuple[int, int],
+        gradient: int,
     ) -> None: ...
     def make_levels(self, queue: DeviceQueue, agreed: tuple[int, int], levels: tuple[int, int]) -> None: ...
     def finish(
@@ -732,9 +743,28 @@ class DeviceSummedTensor:
         values: tuple[int, str, int],
         factor: float,
         agreed: tuple[int, int],
+        gradient: int,
         levels: tuple[int, int],
+        changed: DeviceSlotChanges,
     ) -> None: ...
     def raise_error(self) -> None: ...
+
+class DeviceSlotChanges:
+    """SlotChanges on a device, which finds the verdict on a step and puts states back by itself."""
+
+    def __init__(self, device: Device, keeps_states: bool = True) -> None: ...
+    @property
+    def keeps_states(self) -> bool: ...
+    def discard(self) -> None:
+        """The host knows that the step does not count: it failed."""
+    def look(self, queue: DeviceQueue, average: tuple[int, str, int]) -> None:
+        """Looks whether an average is finite."""
+    def write_verdict(self, queue: DeviceQueue, to: int) -> None:
+        """Copies the verdict so far to 4 bytes at this address."""
+    def read_verdicts(self, queue: DeviceQueue, first: int, stride: int, number: int) -> None:
+        """The step does not count if one of the verdicts, each `stride` bytes behind the other, says so."""
+    def settle(self, queue: DeviceQueue) -> None:
+        """Ends the step."""
 
 class DeviceSlotPlan:
     """SlotPlan on a device. Each call puts work on the queue's stream and returns at once.
@@ -750,7 +780,7 @@ class DeviceSlotPlan:
     def inward_bytes(self) -> int: ...
     def block_bytes(self, owner: int) -> int: ...
     def prepare(self, queue: DeviceQueue, outward: tuple[int, int], inward: tuple[int, int]) -> None:
-        """Writes the headers of all messages into memory that no step has used yet."""
+        """Clears memory that no step has used yet."""
     def encode(
         self,
         queue: DeviceQueue,
@@ -759,7 +789,7 @@ class DeviceSlotPlan:
         seed: int,
         step: int,
         outward: tuple[int, int],
-        changed: SlotChanges,
+        changed: DeviceSlotChanges,
     ) -> None: ...
     def average(
         self,
@@ -770,9 +800,15 @@ class DeviceSlotPlan:
         step: int,
         factor: float,
         inward: tuple[int, int],
-        changed: SlotChanges,
+        changed: DeviceSlotChanges,
     ) -> None: ...
-    def decode(self, queue: DeviceQueue, tensors: Sequence[tuple[int, str, int]], outward: tuple[int, int]) -> None: ...
+    def decode(
+        self,
+        queue: DeviceQueue,
+        tensors: Sequence[tuple[int, str, int]],
+        outward: tuple[int, int],
+        changed: DeviceSlotChanges,
+    ) -> None: ...
     def average_whole(
         self,
         queue: DeviceQueue,
@@ -780,8 +816,9 @@ class DeviceSlotPlan:
         factor: float,
         outward: tuple[int, int],
         inward: tuple[int, int],
+        changed: DeviceSlotChanges,
     ) -> None: ...
-    def check(self, queue: DeviceQueue) -> None:
+    def check(self, queue: DeviceQueue, changed: DeviceSlotChanges) -> None:
         """Asks for the errors that the device has found in the work up to here."""
     def raise_error(self) -> None:
         """Raises the first error that is known by now: CorruptPayload, or the device's own."""
@@ -867,7 +904,7 @@ class SlotPlan:
         changed: SlotChanges,
     ) -> None:
         """Writes the averages of this rank's partitions over the contributions, and to the tensors."""
-    def decode(self, tensors: Sequence[NDArray[Any]], outward: NDArray[np.uint8]) -> None:
+    def decode(self, tensors: Sequence[NDArray[Any]], outward: NDArray[np.uint8], changed: SlotChanges) -> None:
         """Writes the averages of the other ranks' partitions to the tensors."""
     def average_whole(
         self,
@@ -875,8 +912,15 @@ class SlotPlan:
         factor: float,
         outward: NDArray[np.uint8],
         inward: NDArray[np.uint8],
+        changed: SlotChanges,
     ) -> None:
         """Averages the contributions that all ranks have sent to all, and writes the averages to the tensors."""
+
+def are_zeros(values: NDArray[Any]) -> bool:
+    """Whether all bits of a tensor, as SlotPlan takes it, are 0."""
+
+def are_finite(values: NDArray[Any]) -> bool:
+    """Whether no value of a tensor, as SlotPlan takes it, is NaN or infinite."""
 
 def simulate_step(
     cluster: SimulatedCluster,

@@ -17,6 +17,7 @@
 #include "core/base/memory.h"
 #include "core/base/time.h"
 #include "core/codec/codec.h"
+#include "core/device/slot_entries.h"
 #include "core/element/dtype.h"
 #include "core/element/reduce.h"
 
@@ -86,10 +87,12 @@ struct DeviceSummed {
   std::span<const float> input;
   EncodeStates states;
   EncodeContext context;
-  std::span<float> statistics;   ///< The rank's own; later those on which ranks have agreed.
-  std::span<std::byte> levels;   ///< And one byte more: how many ranks could not encode.
-  std::span<std::byte> message;  ///< Memory for a message.
-  uint32_t* words = nullptr;     ///< At the places of SummedWord.
+  std::span<float> statistics;      ///< The rank's own; later those on which ranks have agreed.
+  std::span<std::byte> levels;      ///< And one byte more: how many ranks could not encode.
+  std::span<std::byte> message;     ///< Memory for a message.
+  uint32_t* words = nullptr;        ///< At the places of SummedWord.
+  const float* gradient = nullptr;  ///< +0 if no rank has a gradient: the sum is zeros, and states stay.
+  uint32_t* verdict = nullptr;      ///< := 1 if the sum is not finite.
   double factor = 1.0;
   std::span<float> result;
 };
@@ -103,7 +106,7 @@ enum SummedWord : size_t {
   kNotFinite,
   kTooGreat,
   kSumError,
-  kIsSum,  ///< Whether all ranks could encode, so that new states are to be kept.
+  kKeepsOld,  ///< 1: some rank could not encode, or none has a gradient, so states stay.
   kSummedWords,
 };
 
@@ -157,6 +160,20 @@ class DeviceStream {
   /// The stream copies the list. By default it throws Unsupported.
   virtual void rescale(std::span<const std::span<float>> values, const float* now, const float* before);
 
+  // For the averages over process groups; by default they throw Unsupported. The stream copies the lists.
+  // `verdict`: a word that becomes 1 if a message has values that are not finite.
+
+  /// Sets words to SlotSpan::found if a bit of the values is set; other words stay.
+  virtual void findNonzero(std::span<const SlotSpan> values);
+  /// The same if one of the values, which have this type, is not finite.
+  virtual void findNotFinite(DType dtype, std::span<const SlotSpan> values);
+  /// Writes zeros to values whose word is not 0 by then.
+  virtual void clearUnlessZero(std::span<const SlotSpan> values);
+  virtual void seal(std::span<const SlotSeal> messages, uint32_t* verdict);
+  virtual void check(std::span<const SlotCheck> messages, uint32_t* verdict);
+  /// Puts states back, all of them if *verdict is not 0 by then.
+  virtual void restore(std::span<const SlotRestore> states, const uint32_t* verdict);
+
   /// Calls `callback` when all earlier work is done, or with the failure, on a thread of the device.
   /// Callbacks of a stream come in order, and staging memory has the results by then. They must not block.
   virtual void whenDone(EndCallback callback) = 0;
@@ -182,6 +199,31 @@ inline void DeviceStream::finishSum(const DeviceSummed& call) {
 
 inline void DeviceStream::rescale(std::span<const std::span<float>>, const float*, const float*) {
   throw unsupported("states that follow a loss scale on this device");
+}
+
+namespace detail {
+[[noreturn]] inline void noSlots() {
+  throw unsupported("averages over process groups on this device");
+}
+}  // namespace detail
+
+inline void DeviceStream::findNonzero(std::span<const SlotSpan>) {
+  detail::noSlots();
+}
+inline void DeviceStream::findNotFinite(DType, std::span<const SlotSpan>) {
+  detail::noSlots();
+}
+inline void DeviceStream::clearUnlessZero(std::span<const SlotSpan>) {
+  detail::noSlots();
+}
+inline void DeviceStream::seal(std::span<const SlotSeal>, uint32_t*) {
+  detail::noSlots();
+}
+inline void DeviceStream::check(std::span<const SlotCheck>, uint32_t*) {
+  detail::noSlots();
+}
+inline void DeviceStream::restore(std::span<const SlotRestore>, const uint32_t*) {
+  detail::noSlots();
 }
 
 inline void DeviceStream::sum(const DeviceSum& call) {

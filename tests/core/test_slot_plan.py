@@ -100,7 +100,7 @@ class Ranks:
         factor = 1 / self.world
         for rank, plan in enumerate(self.plans):
             if self.whole:
-                plan.average_whole(tensors[rank], factor, self.outward[rank], self.inward[rank])
+                plan.average_whole(tensors[rank], factor, self.outward[rank], self.inward[rank], self.changed[rank])
             else:
                 plan.average(
                     tensors[rank], self.tables[rank], rank << 34, step, factor, self.inward[rank], self.changed[rank]
@@ -111,7 +111,7 @@ class Ranks:
             there, here = self._block(rank, other)
             self.outward[rank][there] = self.inward[other][here]
         for rank, plan in enumerate(self.plans):
-            plan.decode(tensors[rank], self.outward[rank])
+            plan.decode(tensors[rank], self.outward[rank], self.changed[rank])
 
 
 class Reference:
@@ -310,6 +310,24 @@ def test_a_value_that_is_not_finite_reaches_all_ranks(codec: str, whole: bool) -
         assert same_bits(ranks.tables[1].read()[key]["residual"], before[1][key]["residual"])
 
 
+@each("codec", ["onebit", "topk(ratio=0.05)"])
+@each("whole", [False, True])
+@each("ranks_without", [[0], [1, 2]])
+def test_zeros_of_some_ranks_are_averaged_as_other_values(codec: str, whole: bool, ranks_without: list[int]) -> None:
+    ranks, reference = Ranks(codec, whole=whole), Reference(codec, WORLD, whole)
+    for step in range(3):
+        given = [values(rank, step) for rank in range(WORLD)]
+        for rank in ranks_without if step == 1 else []:
+            for each_tensor in given[rank]:
+                each_tensor[:] = 0
+        expected = reference.average(given, step)
+        tensors = [[each_tensor.copy() for each_tensor in own] for own in given]
+        ranks.average(tensors, step)
+        for own in tensors:
+            for result, wanted in zip(own, expected, strict=True):
+                assert same_bits(result, wanted)
+
+
 def test_a_failed_step_leaves_the_states() -> None:
     ranks = Ranks("onebit")
     ranks.average([values(rank, 0) for rank in range(WORLD)], 0)
@@ -320,8 +338,9 @@ def test_a_failed_step_leaves_the_states() -> None:
     for rank, table in enumerate(ranks.tables):
         now = table.read()
         changed += sum(not same_bits(now[key]["residual"], old["residual"]) for key, old in before[rank].items())
-        ranks.changed[rank].undo()
-        ranks.changed[rank].undo()  # a second undo() changes nothing
+        ranks.changed[rank].discard()
+        assert ranks.changed[rank].settle()
+        assert not ranks.changed[rank].settle()  # the next step has changed nothing
         for key, states in table.read().items():
             assert same_bits(states["residual"], before[rank][key]["residual"])
     assert changed > WORLD
@@ -352,7 +371,7 @@ def test_memory_of_another_size_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="the inward memory has"):
         plan.average(tensors, table, 0, 0, 1.0, ranks.inward[0][1:], changed)
     with pytest.raises(InvalidArgument, match="the outward memory has"):
-        plan.decode(tensors, ranks.outward[0][1:])
+        plan.decode(tensors, ranks.outward[0][1:], changed)
     with pytest.raises(InvalidArgument, match="more tensors than are given"):
         plan.encode(tensors[:-1], table, 0, 0, ranks.outward[0], changed)
     with pytest.raises(InvalidArgument, match="'t0' has fewer elements"):

@@ -16,9 +16,11 @@
 #include "bindings/module/module.h"
 #include "bindings/module/threads.h"
 #include "core/base/error.h"
+#include "core/codec/slots/slot_changes.h"
 #include "core/codec/slots/slot_plan.h"
 #include "core/codec/slots/slot_states.h"
 #include "core/device/device.h"
+#include "core/element/inspect.h"
 #include "core/matrix/power_step.h"
 
 namespace py = pybind11;
@@ -98,8 +100,11 @@ void bindStates(py::module_& module) {
           py::arg("factor"), py::call_guard<py::gil_scoped_release>(),
           "Multiplies all states, which are in the memory of the processor.");
   py::class_<SlotChanges, std::shared_ptr<SlotChanges>>(module, "SlotChanges")
-      .def(py::init())
-      .def("undo", &SlotChanges::undo);
+      .def(py::init<bool>(), py::arg("keeps_states") = true)
+      .def_property_readonly("keeps_states", &SlotChanges::keepsStates)
+      .def_property_readonly("discarded", &SlotChanges::discarded)
+      .def("discard", &SlotChanges::discard)
+      .def("settle", &SlotChanges::settle);
 }
 
 Slot makeSlot(const std::shared_ptr<Codec>& codec, const std::shared_ptr<Codec>& aggregateCodec) {
@@ -163,25 +168,43 @@ void bindSlots(py::module_& module) {
           py::arg("inward").noconvert(), py::arg("changed"))
       .def(
           "decode",
-          [](const SlotPlan& plan, std::vector<py::array> tensors, ByteMemory outward) {
+          [](const SlotPlan& plan, std::vector<py::array> tensors, ByteMemory outward, SlotChanges& changed) {
             const auto values = valuesOf(tensors);
             const Bytes bytes = bytesOf(outward);
             const py::gil_scoped_release release;
-            plan.decode(values, bytes);
+            plan.decode(values, bytes, changed);
           },
-          py::arg("tensors"), py::arg("outward").noconvert())
+          py::arg("tensors"), py::arg("outward").noconvert(), py::arg("changed"))
       .def(
           "average_whole",
           [](const SlotPlan& plan, std::vector<py::array> tensors, double factor, ByteMemory outward,
-             ByteMemory inward) {
+             ByteMemory inward, SlotChanges& changed) {
             const auto values = valuesOf(tensors);
             const Bytes sent = bytesOf(outward);
             const Bytes received = bytesOf(inward);
             const py::gil_scoped_release release;
-            plan.averageWhole(values, factor, sent, received);
+            plan.averageWhole(values, factor, sent, received, changed);
           },
           py::arg("tensors"), py::arg("factor"), py::arg("outward").noconvert(),
-          py::arg("inward").noconvert());
+          py::arg("inward").noconvert(), py::arg("changed"));
+  module.def(
+      "are_zeros",
+      [](py::array values) {
+        std::vector<py::array> one = {std::move(values)};
+        const SlotValues given = valuesOf(one).front();
+        const py::gil_scoped_release release;
+        return areZeros({given.data, given.count * elementSize(given.dtype)});
+      },
+      py::arg("values"), "Whether all bits of a tensor, as SlotPlan takes it, are 0.");
+  module.def(
+      "are_finite",
+      [](py::array values) {
+        std::vector<py::array> one = {std::move(values)};
+        const SlotValues given = valuesOf(one).front();
+        const py::gil_scoped_release release;
+        return areFinite(given.data, given.dtype, given.count);
+      },
+      py::arg("values"), "Whether no value of a tensor, as SlotPlan takes it, is NaN or infinite.");
 }
 
 using Shape = std::pair<size_t, size_t>;

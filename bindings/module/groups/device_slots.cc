@@ -81,6 +81,41 @@ class DeviceQueue {
   const std::unique_ptr<DeviceStream> stream_;
 };
 
+void bindSlotChanges(py::module_& module) {
+  py::class_<DeviceSlotChanges, std::shared_ptr<DeviceSlotChanges>>(module, "DeviceSlotChanges")
+      .def(py::init<std::shared_ptr<Device>, bool>(), py::arg("device"), py::arg("keeps_states") = true)
+      .def_property_readonly("keeps_states", &DeviceSlotChanges::keepsStates)
+      .def("discard", &DeviceSlotChanges::discard)
+      .def(
+          "look",
+          [](const DeviceSlotChanges& changes, DeviceQueue& queue, const TensorPlace& average) {
+            const py::gil_scoped_release release;  // kernels may have to be compiled
+            changes.look(queue.stream(), valueAt(average));
+          },
+          py::arg("queue"), py::arg("average"))
+      .def(
+          "write_verdict",
+          [](const DeviceSlotChanges& changes, DeviceQueue& queue, uintptr_t to) {
+            changes.writeVerdict(queue.stream(), reinterpret_cast<std::byte*>(to));
+          },
+          py::arg("queue"), py::arg("to"))
+      .def(
+          "read_verdicts",
+          [](const DeviceSlotChanges& changes, DeviceQueue& queue, uintptr_t first, size_t stride,
+             size_t number) {
+            const py::gil_scoped_release release;
+            changes.readVerdicts(queue.stream(), reinterpret_cast<std::byte*>(first), stride, number);
+          },
+          py::arg("queue"), py::arg("first"), py::arg("stride"), py::arg("number"))
+      .def(
+          "settle",
+          [](DeviceSlotChanges& changes, DeviceQueue& queue) {
+            const py::gil_scoped_release release;
+            changes.settle(queue.stream());
+          },
+          py::arg("queue"));
+}
+
 void bindSummedTensor(py::module_& module) {
   py::class_<DeviceSummedTensor, std::shared_ptr<DeviceSummedTensor>>(module, "DeviceSummedTensor")
       .def(py::init([](const std::string& name, const std::shared_ptr<Codec>& codec, size_t count,
@@ -93,13 +128,13 @@ void bindSummedTensor(py::module_& module) {
           "make_statistics",
           [](DeviceSummedTensor& tensor, DeviceQueue& queue, const TensorPlace& values,
              SlotStateTable& states, const std::string& key, uint64_t seed, uint64_t step,
-             const MemoryPlace& statistics) {
+             const MemoryPlace& statistics, uintptr_t gradient) {
             const py::gil_scoped_release release;
             tensor.makeStatistics(queue.stream(), valueAt(values), states, key, {seed, step},
-                                  floatsAt(statistics));
+                                  floatsAt(statistics), reinterpret_cast<float*>(gradient));
           },
           py::arg("queue"), py::arg("values"), py::arg("states"), py::arg("key"), py::arg("seed"),
-          py::arg("step"), py::arg("statistics"))
+          py::arg("step"), py::arg("statistics"), py::arg("gradient"))
       .def(
           "make_levels",
           [](DeviceSummedTensor& tensor, DeviceQueue& queue, const MemoryPlace& agreed,
@@ -111,11 +146,14 @@ void bindSummedTensor(py::module_& module) {
       .def(
           "finish",
           [](DeviceSummedTensor& tensor, DeviceQueue& queue, const TensorPlace& values, double factor,
-             const MemoryPlace& agreed, const MemoryPlace& levels) {
+             const MemoryPlace& agreed, uintptr_t gradient, const MemoryPlace& levels,
+             DeviceSlotChanges& changed) {
             const py::gil_scoped_release release;
-            tensor.finish(queue.stream(), valueAt(values), factor, floatsAt(agreed), bytesAt(levels));
+            tensor.finish(queue.stream(), valueAt(values), factor, floatsAt(agreed),
+                          reinterpret_cast<const float*>(gradient), bytesAt(levels), changed);
           },
-          py::arg("queue"), py::arg("values"), py::arg("factor"), py::arg("agreed"), py::arg("levels"))
+          py::arg("queue"), py::arg("values"), py::arg("factor"), py::arg("agreed"), py::arg("gradient"),
+          py::arg("levels"), py::arg("changed"))
       .def("raise_error", &DeviceSummedTensor::raise);
 }
 
@@ -171,7 +209,7 @@ void bindDeviceSlots(py::module_& module) {
           "encode",
           [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors,
              SlotStateTable& states, uint64_t seed, uint64_t step, const MemoryPlace& outward,
-             SlotChanges& changed) {
+             DeviceSlotChanges& changed) {
             const auto values = valuesAt(tensors);
             const py::gil_scoped_release release;
             plan.encode(queue.stream(), values, states, {seed, step}, bytesAt(outward), changed);
@@ -182,7 +220,7 @@ void bindDeviceSlots(py::module_& module) {
           "average",
           [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors,
              SlotStateTable& states, uint64_t seed, uint64_t step, double factor, const MemoryPlace& inward,
-             SlotChanges& changed) {
+             DeviceSlotChanges& changed) {
             const auto values = valuesAt(tensors);
             const py::gil_scoped_release release;
             plan.average(queue.stream(), values, states, {seed, step}, factor, bytesAt(inward), changed);
@@ -192,26 +230,31 @@ void bindDeviceSlots(py::module_& module) {
       .def(
           "decode",
           [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors,
-             const MemoryPlace& outward) {
+             const MemoryPlace& outward, DeviceSlotChanges& changed) {
             const auto values = valuesAt(tensors);
             const py::gil_scoped_release release;
-            plan.decode(queue.stream(), values, bytesAt(outward));
+            plan.decode(queue.stream(), values, bytesAt(outward), changed);
           },
-          py::arg("queue"), py::arg("tensors"), py::arg("outward"))
+          py::arg("queue"), py::arg("tensors"), py::arg("outward"), py::arg("changed"))
       .def(
           "average_whole",
           [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors, double factor,
-             const MemoryPlace& outward, const MemoryPlace& inward) {
+             const MemoryPlace& outward, const MemoryPlace& inward, DeviceSlotChanges& changed) {
             const auto values = valuesAt(tensors);
             const py::gil_scoped_release release;
-            plan.averageWhole(queue.stream(), values, factor, bytesAt(outward), bytesAt(inward));
+            plan.averageWhole(queue.stream(), values, factor, bytesAt(outward), bytesAt(inward), changed);
           },
-          py::arg("queue"), py::arg("tensors"), py::arg("factor"), py::arg("outward"), py::arg("inward"))
+          py::arg("queue"), py::arg("tensors"), py::arg("factor"), py::arg("outward"), py::arg("inward"),
+          py::arg("changed"))
       .def(
-          "check", [](DeviceSlotPlan& plan, DeviceQueue& queue) { plan.check(queue.stream()); },
-          py::arg("queue"))
+          "check",
+          [](DeviceSlotPlan& plan, DeviceQueue& queue, const DeviceSlotChanges& changed) {
+            plan.check(queue.stream(), changed);
+          },
+          py::arg("queue"), py::arg("changed"))
       .def("raise_error", &DeviceSlotPlan::raise);
   module.attr("DEVICE_SLOT_ALIGNMENT") = kDeviceSlotAlignment;
+  bindSlotChanges(module);
   bindSummedTensor(module);
 }
 

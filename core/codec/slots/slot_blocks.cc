@@ -22,6 +22,11 @@ void checkSize(size_t given, size_t wanted, const char* what) {
 
 }  // namespace
 
+bool keepsStates(const Slot& slot) {
+  return !slot.raw && (!slot.codec->states().empty() ||
+                       (slot.aggregateCodec != nullptr && !slot.aggregateCodec->states().empty()));
+}
+
 EncodeContext encodeContext(const Slot& slot, SlotStep step, SlotPurpose purpose, float factor) {
   EncodeContext context;
   context.seed = step.seed + (static_cast<uint64_t>(purpose) << 32);

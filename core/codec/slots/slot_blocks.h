@@ -48,6 +48,9 @@ struct Slot {
   std::string aggregatorKey;
 };
 
+/// Whether ranks keep states of the slot's elements.
+bool keepsStates(const Slot& slot);
+
 /// The values of a tensor, without gaps, in the memory of the processor or of a device.
 struct SlotValues {
   std::byte* data = nullptr;

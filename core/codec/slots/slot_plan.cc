@@ -7,8 +7,10 @@
 
 #include "core/base/error.h"
 #include "core/codec/merged_decoded.h"
+#include "core/codec/slots/slot_header.h"
 #include "core/codec/wire/wire_header.h"
 #include "core/element/convert.h"
+#include "core/element/inspect.h"
 #include "core/element/reduce.h"
 
 namespace hipress {
@@ -59,62 +61,30 @@ Bytes payloadOf(const Slot& slot, Bytes message) {
   return message.subspan(kWireHeaderBytes, slot.payloadBytes);
 }
 
-void seal(const Slot& slot, size_t payloadBytes, Bytes message) {
-  WireHeader header;
-  header.flags = slot.raw ? kFlagRaw : 0;
-  header.codec = slot.codec->id();
-  header.dtype = slot.dtype;
-  header.elementCount = slot.count;
-  header.payloadBytes = payloadBytes;
-  std::ranges::copy(packHeader(header), message.begin());
-}
-
 /// Writes the message of a raw slot.
-void writeRaw(const Slot& slot, ConstBytes elements, Bytes message) {
+void writeRaw(const Slot& slot, ConstBytes elements, Bytes message, uint8_t flags = 0) {
   std::ranges::copy(elements, payloadOf(slot, message).begin());
-  seal(slot, slot.payloadBytes, message);
+  seal(slot, slot.payloadBytes, message, flags);
 }
 
-Error inContext(const Error& error, const Slot& slot, int sender) {
-  return {error.kind(), "tensor '" + slot.name + "', partition " + std::to_string(slot.partition) +
-                            ", from rank " + std::to_string(sender) + " of the group: " + error.what()};
-}
-
-/// Checks a message's header against the plan and returns the payload.
-ConstBytes checkedPayload(const Slot& slot, ConstBytes message, int sender) try {
-  WireHeaderBytes bytes;
-  std::ranges::copy(message.first(kWireHeaderBytes), bytes.begin());
-  ExpectedMessage expected;
-  expected.codec = slot.codec->id();
-  expected.dtype = slot.dtype;
-  expected.elementCount = slot.count;
-  expected.maxPayloadBytes = slot.payloadBytes;
-  const WireHeader header = unpackHeader(bytes, expected);
-  if ((header.flags & ~kFlagRaw) != 0) throw corruptPayload("the header has flags of the engine's messages");
-  if (((header.flags & kFlagRaw) != 0) != slot.raw)
-    throw corruptPayload("the payload is raw on one side only");
-  if (slot.raw && header.payloadBytes != slot.payloadBytes)
-    throw corruptPayload("a raw payload has " + std::to_string(header.payloadBytes) + " bytes, not " +
-                         std::to_string(slot.payloadBytes));
-  return message.subspan(kWireHeaderBytes, header.payloadBytes);
-} catch (const Error& error) {
-  throw inContext(error, slot, sender);
+ConstBytes payloadFrom(const Slot& slot, ConstBytes message, int sender) {
+  return message.subspan(kWireHeaderBytes, checkedHeader(slot, message, sender).payloadBytes);
 }
 
 /// Decodes the payload and assigns the values to `output`, or adds them.
 void read(const Slot& slot, ConstBytes message, int sender, DecodeMode mode, std::span<float> output) {
-  const ConstBytes payload = checkedPayload(slot, message, sender);
+  const ConstBytes payload = payloadFrom(slot, message, sender);
   try {
     slot.codec->decode(payload, output, mode);
   } catch (const Error& error) {
-    throw inContext(error, slot, sender);
+    throw fromRank(error, slot, sender);
   }
 }
 
 /// Writes the message's values into the tensor.
 void readTo(const Slot& slot, ConstBytes message, int sender, const SlotValues& values) {
   if (slot.raw) {
-    std::ranges::copy(checkedPayload(slot, message, sender), elementsOf(slot, values));
+    std::ranges::copy(payloadFrom(slot, message, sender), elementsOf(slot, values));
     return;
   }
   if (values.dtype == DType::kFloat32)
@@ -128,6 +98,26 @@ void multiply(std::span<float> values, float factor) {
   const void* const each = values.data();
   if (factor != 1.0f)
     reduceInOrder(DType::kFloat32, std::span(&each, 1), values.size(), factor, values.data());
+}
+
+/// Multiplies, and returns whether all products are finite.
+bool multiplyToFinite(std::span<float> values, float factor) {
+  constexpr size_t kPiece = 16384;  // stays in the cache for the look at it
+  bool finite = true;
+  for (size_t begin = 0; begin < values.size(); begin += kPiece) {
+    const auto piece = values.subspan(begin, std::min(kPiece, values.size() - begin));
+    multiply(piece, factor);
+    finite = finite && areFinite(piece.data(), DType::kFloat32, piece.size());
+  }
+  return finite;
+}
+
+/// Whether the values of an average that has been written to the tensor are finite, if its message does not
+/// tell. The codecs with states send an empty payload instead of such values.
+bool isFiniteThere(const Slot& slot, const SlotValues& values, bool messageTells) {
+  const bool narrows = values.dtype != DType::kFloat32 && values.dtype != DType::kFloat64;
+  if (messageTells && (slot.raw || !narrows)) return true;
+  return areFinite(elementsOf(slot, values), values.dtype, slot.count);
 }
 
 /// Writes float32 values into the tensor, in the tensor's element type.
@@ -152,8 +142,9 @@ void SlotPlan::encodeInto(const Slot& slot, std::span<const float> values, float
                                     payloadOf(slot, message));
   if (bytes > 0 && states != nullptr) {
     states->exchange();
-    changed.add(std::move(states));
+    changed.add(byWorker ? slot.workerKey : slot.aggregatorKey, std::move(states));
   }
+  if (bytes == 0 && slot.count > 0) changed.discard();
   seal(slot, bytes, message);
 }
 
@@ -165,8 +156,10 @@ void SlotPlan::encode(std::span<const SlotValues> tensors, SlotStateTable& state
     if (!blocks_.whole() && slot.owner == blocks_.rank()) continue;
     const Bytes message = blocks_.outwardMessage(slot, outward);
     if (!slot.raw) {
+      const bool zeros = keepsStates(slot) && areZeros(bytesOf(slot, tensors[slot.tensor]));
       encodeInto(slot, widened(slot, tensors[slot.tensor], 0), 1.0f, SlotPurpose::kContribution, states, step,
                  message, changed);
+      if (zeros) message[kWireFlagsAt] |= std::byte{kFlagZeros};
       continue;
     }
     writeRaw(slot, bytesOf(slot, tensors[slot.tensor]), message);
@@ -188,8 +181,11 @@ void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& stat
     if (slot.raw) {
       averageRaw(slot, own, factor, inward);
       if (slot.aggregateCodec == nullptr) continue;
+      const bool finite = !changed.keepsStates() || isFiniteThere(slot, own, false);
+      if (!finite) changed.discard();
       for (size_t block = 0; block + 1 < static_cast<size_t>(blocks_.world()); ++block)
-        writeRaw(slot, bytesOf(slot, own), blocks_.inwardMessage(slot, inward, block));
+        writeRaw(slot, bytesOf(slot, own), blocks_.inwardMessage(slot, inward, block),
+                 finite ? 0 : kFlagNotFinite);
       continue;
     }
     if (slot.aggregateCodec == nullptr) {
@@ -199,13 +195,32 @@ void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& stat
       writeTo(slot, sum, own);
       continue;
     }
-    averageEncoded(slot, own, states, step, scale, inward, changed);
-    // The sum has read the contributions in all blocks. The average now replaces them.
     const Bytes result = blocks_.inwardMessage(slot, inward, 0);
+    if (isAbsent(slot, own, inward)) {
+      seal(slot, 0, result, kFlagAbsent);  // the tensor has the average, zeros, already
+    } else {
+      averageEncoded(slot, own, states, step, scale, inward, changed);
+      readTo(slot, result, blocks_.rank(), own);
+      const bool tells = !slot.aggregateCodec->states().empty();
+      if (changed.keepsStates() && !isFiniteThere(slot, own, tells)) {
+        changed.discard();
+        result[kWireFlagsAt] |= std::byte{kFlagNotFinite};
+      }
+    }
+    // The sum has read the contributions in all blocks. The average now replaces them.
     for (size_t block = 1; block + 1 < static_cast<size_t>(blocks_.world()); ++block)
       std::ranges::copy(result, blocks_.inwardMessage(slot, inward, block).begin());
-    readTo(slot, result, blocks_.rank(), own);
   }
+}
+
+bool SlotPlan::isAbsent(const Slot& slot, const SlotValues& own, ConstBytes inward) const {
+  if (!keepsStates(slot) || slot.count == 0 || !areZeros(bytesOf(slot, own))) return false;
+  for (int rank = 0; rank < blocks_.world(); ++rank) {
+    if (rank == blocks_.rank()) continue;
+    if ((checkedHeader(slot, blocks_.contribution(slot, inward, rank), rank).flags & kFlagZeros) == 0)
+      return false;
+  }
+  return true;
 }
 
 void SlotPlan::addInOrder(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,
@@ -242,24 +257,35 @@ void SlotPlan::averageEncoded(const Slot& slot, const SlotValues& own, SlotState
 void SlotPlan::averageRaw(const Slot& slot, const SlotValues& own, double factor, ConstBytes inward) const {
   std::vector<const void*> contributions;
   for (int rank = 0; rank < blocks_.world(); ++rank) {
-    contributions.push_back(
-        rank == blocks_.rank() ? elementsOf(slot, own)
-                               : checkedPayload(slot, blocks_.contribution(slot, inward, rank), rank).data());
+    contributions.push_back(rank == blocks_.rank()
+                                ? elementsOf(slot, own)
+                                : payloadFrom(slot, blocks_.contribution(slot, inward, rank), rank).data());
   }
   reduceInOrder(slot.dtype, contributions, slot.count, rawFactor(slot, factor), elementsOf(slot, own));
 }
 
-void SlotPlan::decode(std::span<const SlotValues> tensors, ConstBytes outward) const {
+void SlotPlan::decode(std::span<const SlotValues> tensors, ConstBytes outward, SlotChanges& changed) const {
   blocks_.checkTensors(tensors);
   blocks_.checkOutward(outward.size());
   for (const Slot& slot : blocks_.slots()) {
     if (slot.owner == blocks_.rank()) continue;
-    readTo(slot, blocks_.outwardMessage(slot, outward), slot.owner, tensors[slot.tensor]);
+    const SlotValues& values = tensors[slot.tensor];
+    const ConstBytes message = blocks_.outwardMessage(slot, outward);
+    const WireHeader header = checkedHeader(slot, message, slot.owner);
+    if ((header.flags & kFlagAbsent) != 0) {
+      changed.restore(slot.workerKey);  // the tensor has the average, zeros, already
+      continue;
+    }
+    readTo(slot, message, slot.owner, values);
+    const bool empty = header.payloadBytes == 0 && slot.count > 0;
+    if (changed.keepsStates() &&
+        (empty || (header.flags & kFlagNotFinite) != 0 || !isFiniteThere(slot, values, true)))
+      changed.discard();
   }
 }
 
 void SlotPlan::averageWhole(std::span<const SlotValues> tensors, double factor, ConstBytes outward,
-                            ConstBytes inward) const {
+                            ConstBytes inward, SlotChanges& changed) const {
   blocks_.checkTensors(tensors);
   blocks_.checkOutward(outward.size());
   blocks_.checkInward(inward.size());
@@ -267,6 +293,11 @@ void SlotPlan::averageWhole(std::span<const SlotValues> tensors, double factor, 
     const SlotValues& values = tensors[slot.tensor];
     if (slot.raw) {
       averageRaw(slot, values, factor, inward);
+      if (changed.keepsStates() && !isFiniteThere(slot, values, false)) changed.discard();
+      continue;
+    }
+    if (isAbsent(slot, values, inward)) {
+      changed.restore(slot.workerKey);
       continue;
     }
     const bool inPlace = values.dtype == DType::kFloat32;
@@ -276,8 +307,14 @@ void SlotPlan::averageWhole(std::span<const SlotValues> tensors, double factor, 
                                                         : blocks_.contribution(slot, inward, rank);
       read(slot, message, rank, rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate, sum);
     }
-    multiply(sum, static_cast<float>(factor));
+    bool finite = true;
+    if (changed.keepsStates()) {
+      finite = multiplyToFinite(sum, static_cast<float>(factor));
+    } else {
+      multiply(sum, static_cast<float>(factor));
+    }
     if (!inPlace) narrow(sum, values.dtype, elementsOf(slot, values));
+    if (changed.keepsStates() && (!finite || !isFiniteThere(slot, values, true))) changed.discard();
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/codec/slots/slot_blocks.h"
+#include "core/codec/slots/slot_changes.h"
 #include "core/codec/slots/slot_states.h"
 
 namespace hipress {
@@ -23,8 +24,11 @@ class SlotPlan {
 
   const SlotBlocks& blocks() const { return blocks_; }
 
+  // `changed` learns of the states that change, of averages that are not finite, and of slots for which no
+  // rank has a gradient: their averages are zeros, and states stay as they are.
+
   /// Encodes the contributions of this rank, times the codec's gradientFactor(), for the other ranks. Those
-  /// of raw slots are the values as they are. `changed` receives the new states.
+  /// of raw slots are the values as they are.
   void encode(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, Bytes outward,
               SlotChanges& changed) const;
 
@@ -37,16 +41,18 @@ class SlotPlan {
                Bytes inward, SlotChanges& changed) const;
 
   /// Decodes the averages of the other owners into the tensors.
-  void decode(std::span<const SlotValues> tensors, ConstBytes outward) const;
+  void decode(std::span<const SlotValues> tensors, ConstBytes outward, SlotChanges& changed) const;
 
   /// For "whole": adds the decoded values of all ranks in rank order, with this rank's from its own message
   /// (the first block of `outward`), and multiplies by `factor`.
-  void averageWhole(std::span<const SlotValues> tensors, double factor, ConstBytes outward,
-                    ConstBytes inward) const;
+  void averageWhole(std::span<const SlotValues> tensors, double factor, ConstBytes outward, ConstBytes inward,
+                    SlotChanges& changed) const;
 
  private:
   void encodeInto(const Slot& slot, std::span<const float> values, float factor, SlotPurpose purpose,
                   SlotStateTable& states, SlotStep step, Bytes message, SlotChanges& changed) const;
+  /// Whether neither this rank nor another one has a gradient for the slot of this rank.
+  bool isAbsent(const Slot& slot, const SlotValues& own, ConstBytes inward) const;
   void averageEncoded(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,
                       float factor, Bytes inward, SlotChanges& changed) const;
   void addInOrder(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,

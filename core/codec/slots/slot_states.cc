@@ -86,11 +86,6 @@ void SlotStates::list() {
   }
 }
 
-void SlotChanges::undo() {
-  for (const auto& states : changed_) states->exchange();
-  changed_.clear();
-}
-
 std::shared_ptr<SlotStates> SlotStateTable::at(const std::string& key) {
   const std::lock_guard lock(mutex_);
   auto& states = states_[key];

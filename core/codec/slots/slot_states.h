@@ -21,7 +21,8 @@
 namespace hipress {
 
 /// The states of one partition. Each state has two buffers: encode reads one and writes the other, and only a
-/// successful encode exchanges them.
+/// successful encode exchanges them. The other buffer then has the values from before the step
+/// (slot_changes.h).
 class SlotStates {
  public:
   /// `memory`: of the processor, or of a device that encodes.
@@ -61,16 +62,6 @@ class SlotStates {
   bool second_ = false;  ///< The second buffers have the states.
   std::vector<const float*> before_;
   std::vector<float*> after_;
-};
-
-/// The states that encodes of this step have changed. undo() restores them after a failed step.
-class SlotChanges {
- public:
-  void add(std::shared_ptr<SlotStates> states) { changed_.push_back(std::move(states)); }
-  void undo();
-
- private:
-  std::vector<std::shared_ptr<SlotStates>> changed_;
 };
 
 /// The states of all partitions; the key is a text of the caller's choice. Several threads may call the

@@ -15,7 +15,7 @@ namespace {
 // The first byte of each field; docs/wire-format.md has the same table.
 constexpr size_t kMagicAt = 0;
 constexpr size_t kVersionAt = 2;
-constexpr size_t kFlagsAt = 3;
+constexpr size_t kFlagsAt = kWireFlagsAt;
 constexpr size_t kCodecAt = 4;
 constexpr size_t kElementCountAt = 8;
 constexpr size_t kPayloadBytesAt = 16;
@@ -67,9 +67,10 @@ std::string describe(DType dtype) {
   return std::to_string(static_cast<int>(dtype)) + " (" + std::string(dtypeName(dtype)) + ")";
 }
 
-void checkFlags(const WireHeader& header) {
-  constexpr uint8_t known =
-      kFlagRaw | kFlagAbsent | kFlagChecksum | kFlagReference | kFlagTrimmed | kFlagPacked;
+void checkFlags(const WireHeader& header, bool inSlot) {
+  const uint8_t known =
+      inSlot ? kFlagRaw | kFlagAbsent | kFlagZeros | kFlagNotFinite
+             : kFlagRaw | kFlagAbsent | kFlagChecksum | kFlagReference | kFlagTrimmed | kFlagPacked;
   if ((header.flags & ~known) != 0)
     refuse("flags", hexadecimal(header.flags), "only bits of " + hexadecimal(known));
   if ((header.flags & kFlagRaw) != 0 && (header.flags & kFlagAbsent) != 0) {
@@ -150,7 +151,7 @@ WireHeader unpackHeader(const WireHeaderBytes& bytes, const ExpectedMessage& exp
     refuse("version", std::to_string(header.version),
            std::to_string(kWireVersion) + "; all ranks must run the same version of HiPress");
   }
-  checkFlags(header);
+  checkFlags(header, expected.inSlot);
   if (header.codec != expected.codec) {
     refuse("codec", std::to_string(header.codec), std::to_string(expected.codec));
   }

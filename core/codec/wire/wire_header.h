@@ -17,6 +17,7 @@ namespace hipress {
 inline constexpr size_t kWireHeaderBytes = 32;
 inline constexpr uint16_t kWireMagic = 0x5048;  // "HP"
 inline constexpr uint8_t kWireVersion = 1;
+inline constexpr size_t kWireFlagsAt = 3;  ///< The place of the flags.
 
 using WireHeaderBytes = std::array<std::byte, kWireHeaderBytes>;
 
@@ -27,6 +28,9 @@ enum WireFlags : uint8_t {
   kFlagReference = 8,  ///< With kFlagRaw: the payload is the place of the elements in the sender's memory.
   kFlagTrimmed = 16,   ///< With kFlagRaw: the elements behind the payload are zeros.
   kFlagPacked = 32,    ///< With kFlagRaw: two int8 elements in a byte (element/nibbles.h).
+  // Of messages in slots (slots/slot_blocks.h):
+  kFlagZeros = 64,       ///< The sender's gradient is zeros; the payload may have what it held back.
+  kFlagNotFinite = 128,  ///< The payload has values that are not finite.
 };
 
 /// The payload of a reference: process and address, 8 bytes each.
@@ -56,6 +60,7 @@ struct ExpectedMessage {
   bool mayRefer = false;  ///< The payload may be a reference, because this rank can read the sender's memory.
   bool trimmed = false;   ///< The elements travel without the zeros at their end.
   bool mayPack = false;   ///< The elements may be packed, because each fits into 4 bits.
+  bool inSlot = false;    ///< The message may have the flags of slots, and of the others only raw and absent.
 };
 
 WireHeaderBytes packHeader(const WireHeader& header);

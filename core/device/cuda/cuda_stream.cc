@@ -11,6 +11,7 @@
 #include "core/codec/summed_encoding.h"
 #include "core/device/cuda/codec_functions.h"
 #include "core/device/cuda/elements.h"
+#include "core/device/cuda/slot_kernels.h"
 #include "core/device/cuda/summed_kernels.h"
 #include "core/element/reduce.h"
 
@@ -174,6 +175,20 @@ CudaEncode encodeOf(const CodecFunctions& codec, std::span<const float> input, c
   return given;
 }
 
+/// The bits of an exponent, all of which are set in values that are not finite.
+uint64_t exponentOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return 0x7ff0000000000000U;
+    case DType::kFloat16:
+      return 0x7c00U;
+    case DType::kBFloat16:
+      return 0x7f80U;
+    default:
+      return 0x7f800000U;
+  }
+}
+
 /// Whatever other ranks have, the combination with this is not finite.
 float poisonOf(StatisticsReduction reduction) {
   if (reduction == StatisticsReduction::kMin) return -std::numeric_limits<float>::infinity();
@@ -320,7 +335,8 @@ void CudaStream::finishSum(const DeviceSummed& call) {
     const KernelLauncher ours(*kernels, shared_->stream);
     launch(&ours, "settle_sum", gridFor(count),
            SettleSum{call.words + kNotFinite, reinterpret_cast<const int8_t*>(&call.levels.back()),
-                     call.result.data(), count, call.words + kSumError, call.words + kIsSum});
+                     call.result.data(), count, call.words + kSumError, call.words + kKeepsOld, call.gradient,
+                     call.verdict});
     return ours.status();
   });
 }
@@ -387,6 +403,51 @@ void CudaStream::rescale(std::span<const std::span<float>> values, const float* 
     cuda::rescale(values, now, before, &launcher);
     return launcher.status();
   });
+}
+
+template <typename Kernel, typename Entry>
+void CudaStream::putSlots(const char* symbol, Kernel kernel, std::span<const Entry> entries) {
+  if (entries.empty()) return;
+  const auto kernels = kernelsOf(slotKernels());
+  put("work on slots", [&] {
+    const KernelLauncher launcher(*kernels, shared_->stream);
+    for (size_t first = 0; first < entries.size(); first += kMostEntries) {
+      const auto some = entries.subspan(first, std::min<size_t>(kMostEntries, entries.size() - first));
+      std::ranges::copy(some, kernel.entries);
+      const auto number = static_cast<unsigned>(some.size());
+      unsigned blocks = number * kEntryBlocks;
+      if constexpr (requires { kernel.number; }) {
+        kernel.number = number;
+        blocks = 1;
+      }
+      launch(&launcher, symbol, blocks, kernel);
+    }
+    return launcher.status();
+  });
+}
+
+void CudaStream::findNonzero(std::span<const SlotSpan> values) {
+  putSlots("find_nonzero", FindNonzero{}, values);
+}
+
+void CudaStream::findNotFinite(DType dtype, std::span<const SlotSpan> values) {
+  putSlots("find_not_finite", FindNotFinite{{}, exponentOf(dtype)}, values);
+}
+
+void CudaStream::clearUnlessZero(std::span<const SlotSpan> values) {
+  putSlots("clear_unless_zero", ClearUnlessZero{}, values);
+}
+
+void CudaStream::seal(std::span<const SlotSeal> messages, uint32_t* verdict) {
+  putSlots("seal_slots", SealSlots{{}, 0, verdict}, messages);
+}
+
+void CudaStream::check(std::span<const SlotCheck> messages, uint32_t* verdict) {
+  putSlots("check_slots", CheckSlots{{}, 0, verdict}, messages);
+}
+
+void CudaStream::restore(std::span<const SlotRestore> states, const uint32_t* verdict) {
+  putSlots("restore_slots", RestoreSlots{{}, verdict}, states);
 }
 
 std::shared_ptr<const KernelModule> CudaStream::kernelsOf(const ElementKernels& wanted) {

@@ -43,6 +43,12 @@ class CudaStream final : public DeviceStream {
   void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) override;
   void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) override;
   void rescale(std::span<const std::span<float>> values, const float* now, const float* before) override;
+  void findNonzero(std::span<const SlotSpan> values) override;
+  void findNotFinite(DType dtype, std::span<const SlotSpan> values) override;
+  void clearUnlessZero(std::span<const SlotSpan> values) override;
+  void seal(std::span<const SlotSeal> messages, uint32_t* verdict) override;
+  void check(std::span<const SlotCheck> messages, uint32_t* verdict) override;
+  void restore(std::span<const SlotRestore> states, const uint32_t* verdict) override;
   void whenDone(EndCallback callback) override;
   size_t scratchBytes() const override;
   bool close(Milliseconds limit) override;
@@ -56,6 +62,9 @@ class CudaStream final : public DeviceStream {
   void putCopy(const char* what, std::byte* to, std::span<const std::byte> from);
   CompletionThread::Reached reachedNow();
   std::shared_ptr<const KernelModule> kernelsOf(const ElementKernels& wanted);
+  /// Starts a kernel of slot_kernels.h for all entries.
+  template <typename Kernel, typename Entry>
+  void putSlots(const char* symbol, Kernel kernel, std::span<const Entry> entries);
 
   const std::shared_ptr<Kernels> kernels_;
   const std::shared_ptr<Shared> shared_;  // shared with the completion thread: the GPU may hang for longer

@@ -161,6 +161,13 @@ ElementKernels summedKernels() {
                                 kernel("settle_levels", "SettleLevels") + kernel("settle_sum", "SettleSum")};
 }
 
+ElementKernels slotKernels() {
+  return {"slots", "#include \"core/device/cuda/slot_kernels.h\"\nusing namespace hipress;\n" +
+                       kernel("find_nonzero", "FindNonzero") + kernel("find_not_finite", "FindNotFinite") +
+                       kernel("clear_unless_zero", "ClearUnlessZero") + kernel("seal_slots", "SealSlots") +
+                       kernel("check_slots", "CheckSlots") + kernel("restore_slots", "RestoreSlots")};
+}
+
 size_t combineScratchBytes(size_t contributions, size_t count) {
   // uint64_t is the largest type of a sum.
   return contributions <= kMostContributions ? 0 : count * sizeof(uint64_t);

@@ -34,6 +34,10 @@ ElementKernels copyingKernels();
 /// The kernels of summed_kernels.h; their symbols are poison, count_not_finite, settle_levels, settle_sum.
 ElementKernels summedKernels();
 
+/// The kernels of slot_kernels.h: find_nonzero, find_not_finite, clear_unless_zero, seal_slots, check_slots,
+/// restore_slots.
+ElementKernels slotKernels();
+
 /// Bytes of scratch memory for combineInOrder(); 0 for up to 32 contributions.
 size_t combineScratchBytes(size_t contributions, size_t count);
 

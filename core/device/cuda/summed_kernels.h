@@ -71,26 +71,32 @@ struct SettleLevels {
   }
 };
 
-/// *isSum := whether all ranks could encode. If not, the result is NaN, and a decoding error means nothing.
+/// *keepsOld := whether some rank could not encode, or none has a gradient. Then the result is NaN, or zeros,
+/// and a decoding error means nothing.
 struct SettleSum {
   const uint32_t* notFinite;
   const int8_t* failures;
   float* result;
   size_t count;
   uint32_t* decodeError;
-  uint32_t* isSum;
+  uint32_t* keepsOld;
+  const float* gradient;
+  uint32_t* verdict;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
-    const bool good = *notFinite == 0 && *failures == 0;
+    const bool finite = *notFinite == 0 && *failures == 0;
+    const bool absent = *gradient == 0.0f;
     if (block.index == 0) {
       block.once([&] {
-        *isSum = good ? 1u : 0u;
-        if (!good) *decodeError = 0u;
+        *keepsOld = finite && !absent ? 0u : 1u;
+        if (!finite || absent) *decodeError = 0u;
+        if (!finite && !absent) *verdict = 1u;
       });
     }
-    if (good) return;
+    if (finite && !absent) return;
+    const float value = absent ? 0.0f : static_cast<float>(NAN);
     for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile)
-      block.elements(tileCount(tile, count), [&](unsigned j) { result[tile + j] = static_cast<float>(NAN); });
+      block.elements(tileCount(tile, count), [&](unsigned j) { result[tile + j] = value; });
   }
 };
 

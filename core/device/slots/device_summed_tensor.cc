@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/device/slots/device_summed_tensor.h"
 
+#include <bit>
 #include <mutex>
 #include <utility>
 
@@ -37,6 +38,7 @@ struct DeviceSummedTensor::Shared {
   uint32_t* told = nullptr;  ///< The words, in staging.
   // Of the step that is under way.
   std::shared_ptr<SlotStates> states;
+  std::string key;
   DeviceSummed call;
   mutable std::mutex mutex;
   Failure failure;
@@ -92,10 +94,12 @@ void DeviceSummedTensor::checkRoom(std::span<const float> statistics, Bytes leve
 }
 
 void DeviceSummedTensor::makeStatistics(DeviceStream& stream, const SlotValues& values, SlotStateTable& table,
-                                        const std::string& key, SlotStep step, std::span<float> statistics) {
+                                        const std::string& key, SlotStep step, std::span<float> statistics,
+                                        float* gradient) {
   Shared& own = *shared_;
   if (values.count != own.count || statistics.size_bytes() != own.statisticsBytes)
     throw invalidArgument("tensor '" + own.name + "' or its statistics have another size");
+  own.key = key;
   own.states = table.at(key);
   own.states->keep(own.codec->states(), own.count);
   own.call = {};
@@ -119,6 +123,10 @@ void DeviceSummedTensor::makeStatistics(DeviceStream& stream, const SlotValues& 
   }
   own.call.statistics = statistics;
   stream.makeStatistics(own.call);
+  const float found = own.codec->summed()->reduction() == StatisticsReduction::kMin ? -1.0F : 1.0F;
+  const SlotSpan asked{values.data, values.count, static_cast<uint32_t>(elementSize(values.dtype)),
+                       reinterpret_cast<uint32_t*>(gradient), std::bit_cast<uint32_t>(found)};
+  stream.findNonzero(std::span(&asked, 1));
 }
 
 void DeviceSummedTensor::makeLevels(DeviceStream& stream, std::span<float> agreed, Bytes levels) {
@@ -129,9 +137,12 @@ void DeviceSummedTensor::makeLevels(DeviceStream& stream, std::span<float> agree
 }
 
 void DeviceSummedTensor::finish(DeviceStream& stream, const SlotValues& values, double factor,
-                                std::span<float> agreed, Bytes levels) {
+                                std::span<float> agreed, const float* gradient, Bytes levels,
+                                DeviceSlotChanges& changed) {
   checkRoom(agreed, levels);
   Shared& own = *shared_;
+  own.call.gradient = gradient;
+  own.call.verdict = changed.verdict();
   own.call.statistics = agreed;
   own.call.levels = levels;
   own.call.factor = factor;
@@ -139,15 +150,14 @@ void DeviceSummedTensor::finish(DeviceStream& stream, const SlotValues& values, 
   own.call.result = {inPlace ? reinterpret_cast<float*>(values.data) : own.floats, own.count};
   stream.finishSum(own.call);
   if (!inPlace) stream.narrow(own.call.result, values.dtype, values.data);
-  for (size_t state = 0; state < own.call.states.before.size(); ++state) {
-    // The list has the states as encode reads them; here they change.
-    auto* const kept = const_cast<float*>(own.call.states.before[state]);
-    stream.copyUnlessZero(own.words + kIsSum,
-                          {own.call.states.after[state], own.codec->states()[state].count(own.count)}, kept);
+  if (narrows(values.dtype)) changed.look(stream, values);
+  if (!own.states->states().empty()) {
+    own.states->exchange();
+    changed.add(own.key, own.states, own.words + kKeepsOld, shared_);
   }
   stream.copyToHost(reinterpret_cast<std::byte*>(own.told),
                     std::as_bytes(std::span<const uint32_t>(own.words, kSummedWords)));
-  stream.whenDone([shared = shared_](const Failure& failure) {
+  stream.whenDone([shared = shared_, verdict = changed.memory()](const Failure& failure) {
     if (failure != nullptr) return shared->fail(*failure);
     shared->readWords();
   });

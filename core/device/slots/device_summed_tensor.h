@@ -11,8 +11,8 @@
 #include <string>
 
 #include "core/codec/slots/slot_blocks.h"
-#include "core/codec/slots/slot_states.h"
 #include "core/device/device.h"
+#include "core/device/slots/device_slot_changes.h"
 
 namespace hipress {
 
@@ -24,12 +24,15 @@ class DeviceSummedTensor {
   DeviceSummedTensor(std::string name, CodecPointer codec, size_t count, uint32_t number,
                      std::shared_ptr<Device> device);
 
+  /// `gradient`: a value that is 0, and becomes one that stays another value in the ranks' combination if
+  /// this rank has a gradient.
   void makeStatistics(DeviceStream& stream, const SlotValues& values, SlotStateTable& table,
-                      const std::string& key, SlotStep step, std::span<float> statistics);
+                      const std::string& key, SlotStep step, std::span<float> statistics, float* gradient);
   void makeLevels(DeviceStream& stream, std::span<float> agreed, Bytes levels);
-  /// Writes the sum times `factor` into the tensor, and the new states.
+  /// Writes the sum times `factor` into the tensor, and the new states. `gradient`: as the ranks have
+  /// combined it.
   void finish(DeviceStream& stream, const SlotValues& values, double factor, std::span<float> agreed,
-              Bytes levels);
+              const float* gradient, Bytes levels, DeviceSlotChanges& changed);
   /// Throws the first error of work that has ended. It does not wait.
   void raise() const;
 

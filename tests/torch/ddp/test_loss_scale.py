@@ -37,16 +37,13 @@ def _wrapped(way: str, model: nn.Module, **options: Any) -> tuple[nn.Module, tor
 
 
 def _unscaled_gradients(rank: int, way: str, codec: str, scales: bool) -> list[bytes]:
-    """The gradients of the good steps, unscaled. Without `scales` the process has no scaler, and only good steps. Over
-    a group the user lowers the scale."""
+    """The gradients of the good steps, unscaled. Without `scales` the process has no scaler, and only good steps."""
     scaler = torch.amp.GradScaler("cpu") if scales else None
     options = {} if scaler is None else {"scaler": scaler}
     model, optimizer = _wrapped(way, mlp(), codec=codec, **options)
     seen = []
     for step in range(STEPS):
-        bad = step in OVERFLOWS and way != "group"
-        if step == OVERFLOWS.start and way == "group" and scaler is not None:
-            scaler.update(512.0)
+        bad = step in OVERFLOWS
         if bad and scaler is None:
             continue
         optimizer.zero_grad()

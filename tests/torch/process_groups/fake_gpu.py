@@ -50,8 +50,8 @@ class FakeGpuSide(GpuSide):
         """torch's allocator of a GPU would keep the memory until the streams have done the work that they have now."""
         self._kept.append(tensor)
 
-    def synchronize(self) -> None:
-        super().synchronize()
+    def synchronize(self, seconds: float = _LONGEST) -> None:
+        super().synchronize(seconds)
         self._kept.clear()
 
     def settled(self) -> Any:
@@ -78,6 +78,10 @@ class FakeGpuSide(GpuSide):
 
     def _follow(self, stream: Any) -> None:
         self.queue.wait(_LONGEST)
+
+    def _wait_for_stream(self, stream: Any) -> None:
+        for queue in self._queues:
+            queue.wait(_LONGEST)
 
     def _stream_context(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()

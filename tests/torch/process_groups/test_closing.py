@@ -62,9 +62,10 @@ def _hybrid(rank: int) -> None:
 def _diloco(rank: int) -> None:
     net = nn.Linear(40, 100)
     inner = torch.optim.SGD(net.parameters(), lr=0.1)
-    optimizer = DiLoCo(net, inner, sync_every=1, codec="onebit", group=dist.group.WORLD)
+    diloco = DiLoCo(net, inner, sync_every=1, codec="onebit", group=dist.group.WORLD)
     _step(net, rank)
-    optimizer.step()
+    inner.step()
+    diloco.detach()
 
 
 _meshes: list[Any] = []

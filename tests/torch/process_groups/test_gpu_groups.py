@@ -20,6 +20,7 @@ from hipress.torch.process_groups.gpus.side import GpuSide
 from tests.compll.emit.cuda.device import require_gpu
 from tests.torch.ddp import training
 from tests.torch.process_groups.averages import as_on_the_processor, summed_as_on_the_processor
+from tests.torch.process_groups.steps_that_do_not_count import steps_that_do_not_count
 from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
@@ -53,6 +54,16 @@ def _summed_as_on_the_processor(rank: int) -> None:
 
 def test_added_levels_and_states_are_those_of_the_processor(tmp_path: Path) -> None:
     run(_summed_as_on_the_processor, WORLD, str(tmp_path))
+
+
+@training.in_process_group
+def _steps_that_do_not_count(rank: int, topology: str) -> None:
+    steps_that_do_not_count(rank, topology, _side)
+
+
+@pytest.mark.parametrize(("topology", "world"), [("ps", 2), ("allgather", 2), ("hierarchical", 4)])
+def test_a_step_that_does_not_count_changes_no_state(tmp_path: Path, topology: str, world: int) -> None:
+    run(_steps_that_do_not_count, world, str(tmp_path), topology)
 
 
 @training.in_process_group

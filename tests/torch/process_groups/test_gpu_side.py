@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -103,19 +102,79 @@ def _corrupted(rank: int) -> str:
 
     group_calls.all_to_all = damage
     try:
-        with pytest.raises(hp.CorruptPayload) if rank == 1 else contextlib.nullcontext() as refused:
-            average.start(list(tensors_of(rank, 0).items()), 0).wait()
-            average._side.synchronize()
-            average.raise_error()
+        average.start(list(tensors_of(rank, 0).items()), 0).wait()
+        average._side.synchronize()
     finally:
         group_calls.all_to_all = send
-    return "" if refused is None else str(refused.value)
+    with pytest.raises(hp.CorruptPayload) as refused:
+        average.raise_error()
+    return str(refused.value)
 
 
 def test_a_corrupt_payload_is_named_once_the_gpu_has_told_it(tmp_path: Path) -> None:
-    _, said = run(_corrupted, 2, str(tmp_path))
+    told, said = run(_corrupted, 2, str(tmp_path))
+    assert "from rank 1 of the group: it has refused the contribution of rank 0" in told
     assert "tensor 'a'" in said or "tensor 'b'" in said, said
     assert "from rank 0 of the group" in said
+
+
+#: Bytes of a header: place, new value, and what the receiver says.
+DAMAGES = {
+    0: (0x41, "wire header: magic is 0x5041, expected 0x5048"),
+    2: (9, "wire header: version is 9, expected 1"),
+    3: (4, "wire header: flags is 0x4, expected only bits of 0xc3"),
+    4: (77, "wire header: codec is 77, expected "),
+    8: (7, "wire header: element count is "),
+    18: (0xFF, "wire header: payload size is "),
+    22: (1, "wire header: payload size is "),
+    28: (1, r"wire header: dtype is 1 (float64), expected 0 (float32)"),
+    29: (1, "wire header: the reserved byte is 0x1, expected 0"),
+}
+
+
+@training.in_process_group
+def _refused_headers(rank: int, second: bool) -> list[str]:
+    """The errors after rank 0 has damaged the header of its contribution to 'v', or of the average of 'w'."""
+    send, said, calls = group_calls.all_to_all, [], [0]
+    shapes = dict.fromkeys(("w", "v"), TensorShape(9000, torch.float32, 2))  # rank 0 owns w, rank 1 owns v
+    try:
+        for at, (value, _) in DAMAGES.items():
+            average = GroupAverage(shapes, None, GroupOptions("onebit"), side=FakeGpuSide())
+
+            def damage(group: Any, output: torch.Tensor, given: torch.Tensor, *sizes: list[int]) -> Any:
+                calls[0] += 1
+                if rank == 0 and calls[0] == 1 + second:
+                    given.view(-1)[at] = value  # noqa: B023
+                return send(group, output, given, *sizes)
+
+            calls[0], group_calls.all_to_all = 0, damage
+            generator = torch.Generator().manual_seed(rank)
+            tensors = {name: torch.randn(9000, generator=generator) for name in shapes}
+            average.start(list(tensors.items()), 0).wait()
+            average._side.synchronize()
+            if second and rank == 0:
+                continue
+            with pytest.raises(hp.CorruptPayload) as refused:
+                average.state_dict()
+            said.append(str(refused.value))
+            with pytest.raises(hp.CorruptPayload):
+                average.start(list(tensors.items()), 1)
+            # What was refused is zeros: nothing of it reaches a parameter.
+            assert not tensors["w" if second else "v"].any()
+            assert tensors["v" if second else "w"].all()
+    finally:
+        group_calls.all_to_all = send
+    return said
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_a_gpu_checks_headers_as_the_processor_does(tmp_path: Path, second: bool) -> None:
+    sender, receiver = run(_refused_headers, 2, str(tmp_path), second)
+    for text, (_, expected) in zip(receiver, DAMAGES.values(), strict=True):
+        assert f"tensor '{'w' if second else 'v'}', partition 0, from rank 0 of the group: {expected}" in text
+    assert len(sender) == (0 if second else len(DAMAGES))
+    for text in sender:
+        assert "from rank 1 of the group: it has refused the contribution of rank 0 of the group" in text
 
 
 @training.in_process_group

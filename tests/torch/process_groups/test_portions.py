@@ -62,11 +62,11 @@ def test_the_next_step_uses_the_memory_again() -> None:
     (part,) = _slots()
     first, second = part.take(0), part.take(0)
     assert first.outward.data_ptr() != second.outward.data_ptr()
-    part.give_back(second)
-    part.give_back(first)
+    part.give_back(second, None)
+    part.give_back(first, None)
     part.forget_unless_used(0)
     assert part.take(1) is first
-    part.give_back(first)
+    part.give_back(first, None)
     part.forget_unless_used(2)
     assert part.take(3) is not first
 

@@ -15,7 +15,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
-from hipress._library import load_core
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
@@ -26,8 +25,6 @@ from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.slots import Free, Slots, shard_slots
 from hipress.torch.reals import as_reals
-
-_core = load_core()
 
 #: torch calls it reduce_scatter_tensor up to version 2.12.
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
@@ -166,6 +163,7 @@ class _CompressedReduceScatter(ReduceScatter):
         self._compressed, self._first_number, self._memory = compressed, first_number, memory
         self._slots_of: dict[torch.dtype, Slots] = {}
         self._states = side.table()  # stays empty: these codecs have no states
+        self._changes = side.changes(False)
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """See torch's Comm."""
@@ -197,9 +195,8 @@ class _CompressedReduceScatter(ReduceScatter):
         """On a GPU all of it is on the stream on which FSDP2 calls this."""
         factor, slots = self._factor(op), self._slots(rows.dtype)
         memory, arrays = slots.take(self._unit.steps), self._arrays(rows)
-        changed = _core.SlotChanges()
         numbers = (self._states, self._seed, self._unit.steps)
-        slots.plan.encode(arrays, *numbers, memory.outward_bytes, changed)
+        slots.plan.encode(arrays, *numbers, memory.outward_bytes, self._changes)
         self._state.sent_bytes += memory.outward.numel()
         sizes = (slots.inward_sizes, slots.outward_sizes)
         work = None
@@ -215,8 +212,8 @@ class _CompressedReduceScatter(ReduceScatter):
                 output[columns] = part
         if work is not None:
             work.wait()
-        slots.plan.average(arrays, *numbers, factor, memory.inward_bytes, changed)
-        slots.give_back(memory)
+        slots.plan.average(arrays, *numbers, factor, memory.inward_bytes, self._changes)
+        slots.give_back(memory, self._changes)
         for columns in self._columns:
             output[columns] = rows[self._rank, columns]
 

@@ -17,6 +17,7 @@ from hipress.options.warmup import warmup_of
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import TensorShape
+from hipress.torch.process_groups.open_step import backward_pass
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.reals import as_reals
@@ -87,7 +88,8 @@ def _hook(unit: Unit, average: GroupAverage, check: ReplicaCheck) -> Callable[[t
         unit.check_elements(reals)
         check.after(unit.steps)
         pieces = reals.split([shape.count for shape in unit.shapes.values()])
-        started = average.start(list(zip(unit.shapes, pieces, strict=True)), unit.steps)
+        # The units of a backward pass are one step, also if some of them have had fewer passes.
+        started = average.start(list(zip(unit.shapes, pieces, strict=True)), unit.steps, key=backward_pass())
         unit.steps += 1
         started.wait()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -38,9 +38,11 @@ from hipress.torch.process_groups.hierarchical.sharing import HostSharing
 from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.layout import Compressed, Layout, Owners
 from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
+from hipress.torch.process_groups.open_step import StepByStep
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.resharding import own_keys, states_for
 from hipress.torch.scaling.loss_scale import scaling_of
+from hipress.torch.scaling.units import unscaled
 
 Item = TypeVar("Item", Batch, Portion)
 
@@ -111,6 +113,8 @@ class GroupAverage:
         exchange, collect = make(peers), make(peers)
         seed = self.options.seed + (self.rank * 4 << 32)
         self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers, side=self._side)
+        #: The steps, which the states of codecs wait for.
+        self.steps = StepByStep(self._side, self.options.keeps_states(), self._linked.settle)
         self._exchange = Exchange(
             exchange,
             collect,
@@ -152,7 +156,8 @@ class GroupAverage:
     def close(self) -> None:
         """Ends the threads, when the averages that have started are done. All ranks call it between the same steps.
 
-        The groups go with the object; groups that torch keeps are for the next average of this group.
+        The groups go with the object; groups that torch keeps are for the next average of this group. Raises the error
+        of the last step if no call has raised it.
         """
         for stage in (self._first, self._encoding, self._averaging, self._decoding, self._finishing):
             if stage is not None:
@@ -162,7 +167,10 @@ class GroupAverage:
             for ranks, made in self._groups:
                 give_back(self._group, ranks, made)
             self._groups.clear()
+            late = self._side.failure()
             self._error = NotInitialized("the compressed average was closed, and averages nothing more")
+            if late is not None:
+                raise late
 
     def declare(self, tensors: Mapping[str, TensorShape]) -> None:
         """Adds tensors, the same on all ranks, which all call this in one order. Raises Mismatch."""
@@ -225,10 +233,8 @@ class GroupAverage:
 
     @property
     def keeps_states(self) -> bool:
-        """Whether the codec remembers values from step to step."""
-        codec = self.options.main_codec()
-        linked = codec.low_rank is not None or codec.summed is not None
-        return bool(codec.states or (not linked and codec.for_aggregate().states))
+        """Whether a codec remembers values from step to step."""
+        return self.options.keeps_states()
 
     def codec_name(self, name: str) -> str:
         """The codec with which the tensor `name` travels."""
@@ -254,21 +260,19 @@ class GroupAverage:
         return self._warm_codecs[text]
 
     def state_dict(self) -> dict[str, Any]:
-        """What codecs remember on this rank. Between two steps only."""
+        """What codecs remember on this rank. Between two steps only. Raises the error of the last step if no call has
+        raised it, as on a GPU errors come later than the calls."""
+        self.steps.close()
         scale = self._unit.scale()
-        linked = self._linked.state_dict()
-        factors = [states.pop("factor", None) for states in linked.values()]
-        states = {**self._exchange.residuals.state_dict(), **linked}
-        if scale != 1.0:
-            for values in (each for kept in states.values() for each in kept.values()):
-                values /= scale  # a copy
-        for kept, factor in zip(linked.values(), factors, strict=True):
-            if factor is not None:
-                kept["factor"] = factor
+        states = unscaled(self._exchange.residuals.state_dict(), scale)
+        states.update(unscaled(self._linked.state_dict(), scale, but="factor"))
+        if self._error is None:
+            self.raise_error()
         return states
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument."""
+        self.steps.close()
         counts = {name: shape.count for name, shape in self._shapes.items()}
         others = {key: values for key, values in state.items() if not is_linked(key)}
         tensors, owners = self._remembered()
@@ -306,8 +310,12 @@ class GroupAverage:
         finish: Callable[[], None] | None = None,
         *,
         average: bool = True,
+        key: Hashable = None,
     ) -> torch.futures.Future[Any]:
         """Starts averaging these tensors in place; returns at once. All ranks start the same batches in one order.
+
+        If an average of a step is not finite, the states of codecs are after the step what they were before it, on all
+        ranks and for all tensors of the step.
 
         Arguments:
             named: names, and tensors that no other code touches until the future is done. Their values lie in memory
@@ -315,6 +323,8 @@ class GroupAverage:
             step: how many steps there were before.
             finish: called before the future is done, when all values are there.
             average: False: the sum.
+            key: what the batches of a step have in common; None: `step`. A step ends before a batch with another key,
+                or with a tensor that it has averaged already.
 
         The future gets what made the batch fail; from then on start() raises it.
         """
@@ -326,7 +336,9 @@ class GroupAverage:
         route = self._route(tuple(name for name, _ in named), tuple(tensor.dtype for tensor in flat), step)
         tensors, exact = [flat[place] for place in route.compressed], ExactValues([flat[at] for at in route.exact])
         done = self._side.future()
-        batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, route.layout, done, finish)
+        of = self.steps.begin([name for name, _ in named], step if key is None else key)
+        factor = 1 / self.world if average else 1.0
+        batch = Batch(step, factor, tensors, exact, route.layout, done, finish, self.steps.changes, of)
         batch.linked = [(named[place][0], flat[place]) for place in route.linked]
         if self._sharing is not None:
             batch.shards = self._sharing.shards(route.names, exact)
@@ -384,7 +396,8 @@ class GroupAverage:
 
     def _try(self, work: Callable[[GroupAverage, Item], None], item: Item) -> None:
         try:
-            self.raise_error()
+            if self._error is not None:  # not what a GPU tells only now: other ranks wait for this rank's collectives
+                raise self._error
             work(self, item)
         except Exception as error:
             self._fail(_batch(item), error)
@@ -406,6 +419,8 @@ class GroupAverage:
         self._encoding.put(batch)
 
     def _encode(self, batch: Batch) -> None:
+        self.steps.enter(batch.of)
+        self.raise_error()
         tables = [self._exchange.residuals.table, *self._linked.tables()]
         self._unit.follow(self._scaling, tables, self._linked.multiply)
         if self._sharing is not None:
@@ -422,7 +437,8 @@ class GroupAverage:
 
     def _send(self, portion: Portion) -> None:
         self._exchange.encode(portion)
-        portion.sums = self._linked.start(portion.linked, portion.batch.step, portion.batch.factor)
+        batch = portion.batch
+        portion.sums = self._linked.start(portion.linked, batch.step, batch.factor, batch.changes)
         self._averaging.put(portion)
 
     def _average(self, portion: Portion) -> None:
@@ -434,7 +450,8 @@ class GroupAverage:
     def _decode(self, portion: Portion) -> None:
         self._exchange.decode(portion)
         if portion.sums is not None:
-            self._linked.finish(portion.sums)
+            if not self._linked.finish(portion.sums):
+                self.steps.changes.discard()
             portion.sums = None
         batch = portion.batch
         if not batch.end_portion():
@@ -458,7 +475,7 @@ class GroupAverage:
             batch.exact.put_back(batch.together)
         if batch.finish is not None:
             batch.finish()
-        batch.done.set_result(batch.any_tensor() if self._side.device.type == "cuda" else None)
+        batch.succeed(batch.any_tensor() if self._side.device.type == "cuda" else None)
 
 
 def _batch(item: Batch | Portion) -> Batch:

@@ -6,22 +6,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from hipress._library import load_core
 from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.hierarchical.shards import HostShards
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.linked import LinkedBatch
+from hipress.torch.process_groups.open_step import OpenStep
 from hipress.torch.process_groups.slots import Memory, Slots
-
-if TYPE_CHECKING:
-    from hipress._core import SlotChanges
-
-_core = load_core()  # once: several threads use it
 
 
 @dataclass
@@ -38,6 +33,10 @@ class Batch:
     layout: Layout
     done: torch.futures.Future[Any]
     finish: Callable[[], None] | None
+    changes: Any
+    """What the step's averages change of the codecs' states, as the side makes it."""
+    of: OpenStep
+    """The step."""
 
     values: list[Any] = field(default_factory=list)
     """What this rank contributes, by the tensor's number in `layout`; the averages go to the same memory."""
@@ -55,7 +54,6 @@ class Batch:
     works: list[Work] = field(default_factory=list)
     """Of the ranks of a host."""
 
-    _portions: Sequence[Portion] = ()
     _left: int = 1
     _error: Exception | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -68,13 +66,12 @@ class Batch:
 
     def split(self, portions: Sequence[Portion]) -> None:
         """From now on it has ended when all of these have."""
-        self._portions, self._left = portions, len(portions)
+        self._left = len(portions)
 
     def end_portion(self, error: Exception | None = None) -> bool:
         """Notes that a portion has ended; returns whether all have ended, and none with an error.
 
-        The last portion ends a batch that has failed: then no thread works on it, and the codecs' states become what
-        they were before.
+        The last portion ends a batch that has failed. The step of the batch then does not count.
         """
         with self._lock:
             self._left -= 1
@@ -83,10 +80,15 @@ class Batch:
                 return False
         if self._error is None:
             return True
-        for portion in self._portions:
-            portion.changed.undo()
+        self.changes.discard()
+        self.of.end()
         self.done.set_exception(self._error)
         return False
+
+    def succeed(self, value: torch.Tensor | None) -> None:
+        """All values are there."""
+        self.of.end()
+        self.done.set_result(value)
 
 
 @dataclass
@@ -105,5 +107,3 @@ class Portion:
     linked: Sequence[tuple[str, torch.Tensor]] = ()
     """Those of the batch, in the last portion."""
     sums: LinkedBatch | None = None
-    changed: SlotChanges = field(default_factory=_core.SlotChanges)
-    """The codecs' states that encoding has changed."""

@@ -18,6 +18,7 @@ from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.named_gradients import named
+from hipress.torch.process_groups.open_step import backward_pass
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.unmet import Unmet
@@ -138,7 +139,8 @@ class CompressingGroup(dist.ProcessGroup):
         self._here.update(names)
         parts = tensor.view(-1).split([shape.count for shape in shapes.values()])
         average = chosen.reduceOp == dist.ReduceOp.AVG
-        return _Work(self._running().start(list(zip(names, parts, strict=True)), step, average=average), given)
+        named_parts = list(zip(names, parts, strict=True))
+        return _Work(self._running().start(named_parts, step, average=average, key=backward_pass()), given)
 
     def _pass_on(self, tensors: list[torch.Tensor], options: Any) -> Any:
         if self._unmet is not None:

@@ -105,7 +105,7 @@ class Exchange:
         slots, batch = portion.slots, portion.batch
         memory = portion.memory = slots.take(batch.step)
         table, outward = self.residuals.table, memory.outward_bytes
-        slots.plan.encode(batch.values, table, self._seed, batch.step, outward, portion.changed)
+        slots.plan.encode(batch.values, table, self._seed, batch.step, outward, batch.changes)
         self._count(slots.counted[0])
         if slots.travels:
             self._side.before_collective()
@@ -123,7 +123,7 @@ class Exchange:
         slots, batch, memory = portion.slots, portion.batch, portion.memory
         assert memory is not None
         table, inward = self.residuals.table, memory.inward_bytes
-        slots.plan.average(batch.values, table, self._seed, batch.step, batch.factor, inward, portion.changed)
+        slots.plan.average(batch.values, table, self._seed, batch.step, batch.factor, inward, batch.changes)
         self._count(slots.counted[1])
         if slots.travels:
             self._side.before_collective()
@@ -140,13 +140,15 @@ class Exchange:
             slots, batch, memory = portion.slots, portion.batch, portion.memory
             assert memory is not None
             if self._whole:
-                slots.plan.average_whole(batch.values, batch.factor, memory.outward_bytes, memory.inward_bytes)
+                memories = memory.outward_bytes, memory.inward_bytes
+                slots.plan.average_whole(batch.values, batch.factor, *memories, batch.changes)
             else:
-                slots.plan.decode(batch.values, memory.outward_bytes)
+                slots.plan.decode(batch.values, memory.outward_bytes, batch.changes)
             portion.memory = None
-            slots.give_back(memory)
-        for work in portion.alone_works:
+            slots.give_back(memory, batch.changes)
+        for work, values in zip(portion.alone_works, portion.alone, strict=True):
             work.wait()
+            self._side.look(values, portion.batch.changes)
         portion.work, portion.alone_works = None, ()
 
     def _count(self, sizes: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ from hipress.torch.process_groups.stage import Stage
 from hipress.torch.scaling.units import HostUnit, Unit
 
 if TYPE_CHECKING:
-    from hipress._core import Slot, SlotPlan, SlotStateTable
+    from hipress._core import Slot, SlotChanges, SlotPlan, SlotStateTable
 
 Item = TypeVar("Item")
 Given = TypeVar("Given", contravariant=True)
@@ -60,6 +60,24 @@ class Side(Protocol):
     def table(self) -> SlotStateTable:
         """A new table of codec states in the memory here."""
 
+    def changes(self, keeps_states: bool) -> Any:
+        """What the averages of a step change, for one step after the other. `keeps_states`: there are states."""
+
+    def look(self, average: torch.Tensor, changes: Any) -> None:
+        """The step of `changes` does not count if this average of it, which no plan has made, is not finite."""
+
+    def write_verdict(self, place: torch.Tensor, changes: Any) -> None:
+        """Writes into one float32 whether the step of `changes` does not count so far."""
+
+    def read_verdicts(self, places: torch.Tensor, changes: Any) -> None:
+        """The step of `changes` does not count if one of these float32 says so."""
+
+    def after_all(self) -> None:
+        """The current stage's next work begins after the work so far of all stages."""
+
+    def settle(self, changes: Any) -> bool:
+        """Ends the step of `changes`; returns whether it is known not to count."""
+
     def values(self, tensor: torch.Tensor) -> Any:
         """A flat tensor as plans take it."""
 
@@ -78,7 +96,7 @@ class Side(Protocol):
     def wait_for(self, mark: Any) -> None:
         """The current stage's next work begins after the mark."""
 
-    def computed(self, plan: Any) -> None:
+    def computed(self, plan: Any, changes: Any) -> None:
         """The current stage has computed all of a plan's step."""
 
     def future(self) -> torch.futures.Future[Any]:
@@ -123,6 +141,32 @@ class HostSide:
         """See Side."""
         return HostUnit()
 
+    def changes(self, keeps_states: bool) -> SlotChanges:
+        """See Side."""
+        made: SlotChanges = _core.SlotChanges(keeps_states)
+        return made
+
+    def look(self, average: torch.Tensor, changes: SlotChanges) -> None:
+        """See Side."""
+        if changes.keeps_states and not _core.are_finite(array_of(average.detach().view(-1))):
+            changes.discard()
+
+    def write_verdict(self, place: torch.Tensor, changes: SlotChanges) -> None:
+        """See Side."""
+        place.fill_(changes.discarded)
+
+    def read_verdicts(self, places: torch.Tensor, changes: SlotChanges) -> None:
+        """See Side."""
+        if places.any():
+            changes.discard()
+
+    def after_all(self) -> None:
+        """See Side."""
+
+    def settle(self, changes: SlotChanges) -> bool:
+        """See Side."""
+        return changes.settle()
+
     def values(self, tensor: torch.Tensor) -> Any:
         """See Side."""
         return array_of(tensor)
@@ -145,7 +189,7 @@ class HostSide:
     def wait_for(self, mark: Any) -> None:
         """See Side."""
 
-    def computed(self, plan: Any) -> None:
+    def computed(self, plan: Any, changes: Any) -> None:
         """See Side."""
 
     def future(self) -> torch.futures.Future[Any]:

@@ -74,13 +74,15 @@ class LinkedAverage:
         return codec
 
     # First thread.
-    def start(self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float) -> LinkedBatch | None:
-        """Starts the first sums of these flat tensors; None if there are none."""
+    def start(
+        self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float, changes: Any
+    ) -> LinkedBatch | None:
+        """Starts the first sums of these flat tensors; None if there are none. `changes`: of the step."""
         if not named:
             return None
         factors = self._low_rank.start([each for each in named if each[0] in self._low_rank], step, factor)
         return LinkedBatch(
-            factors, self._summed.start([each for each in named if each[0] in self._summed], step, factor)
+            factors, self._summed.start([each for each in named if each[0] in self._summed], step, factor, changes)
         )
 
     # Second thread.
@@ -92,12 +94,16 @@ class LinkedAverage:
             self._summed.go_on(batch.sums)
 
     # Third thread.
-    def finish(self, batch: LinkedBatch) -> None:
-        """Waits for the second sums, and writes the averages and the states."""
-        if batch.factors is not None:
-            self._low_rank.finish(batch.factors)
-        if batch.sums is not None:
-            self._summed.finish(batch.sums)
+    def finish(self, batch: LinkedBatch) -> bool:
+        """Waits for the second sums, and writes the averages and the states; returns whether no average is known not
+        to be finite."""
+        factors = batch.factors is None or self._low_rank.finish(batch.factors)
+        return (batch.sums is None or self._summed.finish(batch.sums)) and factors
+
+    def settle(self, discarded: bool) -> None:
+        """Ends a step. If it is discarded, the states become what they were before it. The GPU's settle themselves."""
+        self._low_rank.settle(discarded)
+        self._summed.settle(discarded)
 
     def tables(self) -> list[_core.SlotStateTable]:
         """The states that a GPU has."""

@@ -18,6 +18,7 @@ from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.group_calls import Group, Work
+from hipress.torch.process_groups.host_side import array_of
 from hipress.torch.process_groups.residuals import Floats
 
 _RESIDUAL, _FACTOR = "residual", "factor"
@@ -57,6 +58,8 @@ class _Step:
     left: Floats
     right: Floats
     result: torch.Tensor
+    ranks: Floats
+    """One value: how many ranks have a gradient. Without any the average is zeros, and the states stay."""
 
 
 @dataclass
@@ -67,7 +70,7 @@ class FactorBatch:
     factor: float
     """Of the sum over all ranks."""
     lefts: torch.Tensor
-    """All left factors, one behind the other."""
+    """All left factors, one behind the other, and then the numbers of ranks with gradients."""
     rights: torch.Tensor
     work: Work = None
 
@@ -84,6 +87,8 @@ class LowRankAverage:
         self._world: int = exchange.size()
         self._matrices: dict[str, Matrix] = {}
         self._states: dict[str, dict[str, Floats]] = {}
+        #: Of the matrices of the current step: the states before it.
+        self._before: dict[str, dict[str, Floats]] = {}
         #: Memory for the next step's matrices: fresh pages take longer than the product.
         self._spare: dict[str, Floats] = {}
         self.sent_bytes = 0
@@ -102,13 +107,14 @@ class LowRankAverage:
         if not named:
             return None
         hows = [self._matrices[name] for name, _ in named]
-        lefts = torch.zeros(sum(how.rank * how.rows for how in hows))
+        lefts = torch.zeros(sum(how.rank * how.rows for how in hows) + len(hows))
         rights = torch.zeros(sum(how.rank * how.columns for how in hows))
         steps = []
-        for (name, tensor), how, left, right in zip(
+        for (name, tensor), how, left, ranks, right in zip(
             named,
             hows,
-            lefts.split([how.rank * how.rows for how in hows]),
+            lefts[: -len(hows)].split([how.rank * how.rows for how in hows]),
+            lefts[-len(hows) :].split(1),
             rights.split([how.rank * how.columns for how in hows]),
             strict=True,
         ):
@@ -118,7 +124,8 @@ class LowRankAverage:
             matrix = self._spare.pop(name, None)
             if matrix is None:
                 matrix = np.empty(how.rows * how.columns, np.float32)
-            one = _Step(name, how, matrix, left.numpy(), right.numpy(), tensor)
+            ranks.fill_(not _core.are_zeros(array_of(tensor)))
+            one = _Step(name, how, matrix, left.numpy(), right.numpy(), tensor, ranks.numpy())
             _core.low_rank_left(
                 tensor.float().numpy(),
                 kept.get(_RESIDUAL),
@@ -142,10 +149,14 @@ class LowRankAverage:
         batch.work = self._sum(self._collect, batch.rights)
 
     # Third thread.
-    def finish(self, batch: FactorBatch) -> None:
-        """Waits for that sum, and writes the averages and the states."""
+    def finish(self, batch: FactorBatch) -> bool:
+        """Waits for that sum, and writes the averages and the states; returns whether all averages are finite."""
         batch.work.wait()
+        finite = True
         for one in batch.steps:
+            if one.ranks[0] == 0:
+                self._spare[one.name] = one.matrix
+                continue
             in_place = one.result.dtype == torch.float32
             output = one.result.numpy() if in_place else np.empty(one.matrix.size, np.float32)
             is_finite = _core.low_rank_result(
@@ -159,22 +170,35 @@ class LowRankAverage:
             )
             if not in_place:
                 one.result.copy_(torch.from_numpy(output))
+                is_finite = is_finite and bool(torch.isfinite(one.result).all())
             if is_finite:
                 self._keep(one)
             else:
                 self._spare[one.name] = one.matrix
+            finite = finite and is_finite
+        return finite
 
     def _keep(self, one: _Step) -> None:
+        self._before[one.name] = self._states.get(one.name, {})
         states = {}
-        free: Floats | None = one.matrix
         if one.how.error_feedback:
-            free = self._states.get(one.name, {}).get(_RESIDUAL)
             states[_RESIDUAL] = one.matrix
-        if free is not None:
-            self._spare[one.name] = free
+        else:
+            self._spare[one.name] = one.matrix
         if one.how.warm_start:
             states[_FACTOR] = one.right.copy()
         self._states[one.name] = states
+
+    def settle(self, discarded: bool) -> None:
+        """As of LinkedAverage."""
+        for name, before in self._before.items():
+            after = self._states[name]
+            if discarded:
+                self._states[name] = before
+            free = (after if discarded else before).get(_RESIDUAL)
+            if free is not None:
+                self._spare[name] = free
+        self._before = {}
 
     def _sum(self, group: Group, values: torch.Tensor) -> Work:
         self.sent_bytes += 2 * (self._world - 1) * 4 * values.numel() // self._world

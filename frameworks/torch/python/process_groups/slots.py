@@ -162,9 +162,9 @@ class Slots:
         outward, inward = self._side.memory(self.plan)
         return Memory(outward, inward, self._side.view(outward), self._side.view(inward))
 
-    def give_back(self, memory: Memory) -> None:
+    def give_back(self, memory: Memory, changes: Any) -> None:
         """No collective reads or writes it after the current stage's work so far."""
-        self._side.computed(self.plan)
+        self._side.computed(self.plan, changes)
         self._free.append((memory, self._side.settled()))
 
     def forget_unless_used(self, step: int) -> None:

@@ -21,6 +21,7 @@ from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import CPU
 from hipress.torch.process_groups.group_calls import Group, Work
+from hipress.torch.process_groups.host_side import array_of
 from hipress.torch.process_groups.residuals import Floats, length_of
 
 #: The role of such a tensor in saved states.
@@ -39,6 +40,8 @@ class _Step:
     """And one element more: how many ranks could not encode."""
     message: NDArray[np.uint8]
     result: torch.Tensor
+    gradient: torch.Tensor
+    """One value: not 0 if a rank has a gradient. Without any the average is zeros, and the states stay."""
 
 
 @dataclass
@@ -73,8 +76,11 @@ class SummedAverage:
         self._codecs: dict[str, _core.Codec] = {}
         self._counts: dict[str, int] = {}
         self._states: dict[str, dict[str, Floats]] = {}
+        #: Of the tensors of the current step: the states before it, None for zeros.
+        self._before: dict[str, dict[str, Floats] | None] = {}
         #: Memory for the next step: fresh pages take longer than encoding into them.
-        self._spare: dict[str, tuple[list[Floats], NDArray[np.uint8]]] = {}
+        self._spare: dict[str, list[Floats]] = {}
+        self._messages: dict[str, NDArray[np.uint8]] = {}
         self.sent_bytes = 0
         """The bytes that a rank sends of statistics and levels if all ranks form one ring."""
 
@@ -86,8 +92,10 @@ class SummedAverage:
         self._codecs[name], self._counts[name] = codec, count
 
     # First thread.
-    def start(self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float) -> SumBatch | None:
-        """Starts to combine the statistics of these flat tensors; None if there are none."""
+    def start(
+        self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float, changes: Any
+    ) -> SumBatch | None:
+        """Starts to combine the statistics of these flat tensors; None if there are none. `changes`: of the step."""
         if not named:
             return None
         levels = torch.zeros(sum(self._counts[name] + 1 for name, _ in named), dtype=torch.int8)
@@ -95,7 +103,10 @@ class SummedAverage:
         together, statistics = self._statistics([name for name, _ in named])
         steps = []
         for (name, tensor), part in zip(named, parts, strict=True):
-            codec, agreed = self._codecs[name], statistics[name].numpy()
+            codec, agreed = self._codecs[name], statistics[name][:-1].numpy()
+            gradient = statistics[name][-1:]
+            if not _core.are_zeros(array_of(tensor)):
+                gradient.fill_(self._has_gradient(name))
             kept = self._states.get(name)
             lengths = [length_of(tensor.numel(), codec.state_block(state)) for state in codec.states]
             before = [
@@ -103,19 +114,20 @@ class SummedAverage:
                 for state, length in zip(codec.states, lengths, strict=True)
             ]
             after, message = self._memory(name, lengths, agreed.size)
-            one = _Step(name, codec, tensor.float().numpy(), before, after, agreed, part, message, tensor)
+            one = _Step(name, codec, tensor.float().numpy(), before, after, agreed, part, message, tensor, gradient)
             _core.summed_statistics(codec, one.values, before, statistics=agreed, **self._key(name, step))
             steps.append(one)
         works = [self._combine(self._exchange, values, how) for how, values in together.items()]
         return SumBatch(steps, step, factor, levels, works)
 
     def _statistics(self, names: Sequence[str]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """Room for statistics: one tensor for each way in which they are combined, and each tensor's part by name."""
+        """Room for statistics: one tensor for each way in which they are combined, and each tensor's part by name. The
+        last value of a part tells whether a rank has a gradient."""
         together: dict[str, torch.Tensor] = {}
         found: dict[str, torch.Tensor] = {}
         for how in ("max", "min", "sum"):
             some = [name for name in names if self._agreement(name) == how]
-            counts = [self._codecs[name].statistics_count(self._counts[name]) for name in some]
+            counts = [self._codecs[name].statistics_count(self._counts[name]) + 1 for name in some]
             if some:
                 together[how] = torch.zeros(sum(counts), device=self._device)
                 found.update(zip(some, together[how].split(counts), strict=True))
@@ -123,12 +135,15 @@ class SummedAverage:
 
     def _memory(self, name: str, states: Sequence[int], statistics: int) -> tuple[list[Floats], NDArray[np.uint8]]:
         """For the new states and for the message."""
-        found = self._spare.pop(name, None)
-        if found is not None:
-            return found
-        count = self._counts[name]
-        message = np.empty(4 * statistics + count + 1, np.uint8)
-        return [np.empty(length, np.float32) for length in states], message
+        message = self._messages.pop(name, None)
+        if message is None:
+            message = np.empty(4 * statistics + self._counts[name] + 1, np.uint8)
+        after = self._spare.pop(name, None)
+        return [np.empty(length, np.float32) for length in states] if after is None else after, message
+
+    def _has_gradient(self, name: str) -> float:
+        """Combined with zeros it is not 0."""
+        return -1.0 if self._agreement(name) == "min" else 1.0
 
     def _agreement(self, name: str) -> str:
         summed = self._codecs[name].summed
@@ -158,20 +173,44 @@ class SummedAverage:
         batch.works = [self._combine(self._collect, batch.levels, "sum")]
 
     # Third thread.
-    def finish(self, batch: SumBatch) -> None:
-        """Waits for that sum, and writes the averages and the states."""
+    def finish(self, batch: SumBatch) -> bool:
+        """Waits for that sum, and writes the averages and the states; returns whether no average is known not to be
+        finite."""
         for work in batch.works:
             work.wait()
+        finite = True
         for one in batch.steps:
+            if one.gradient[0] == 0:
+                self._messages[one.name], self._spare[one.name] = one.message, one.after
+                continue
             one.message[4 * one.agreed.size :] = one.levels.numpy().view(np.uint8)
             in_place = one.result.dtype == torch.float32
             output = one.result.numpy() if in_place else np.empty(one.values.size, np.float32)
             is_finite = _core.summed_result(one.codec, one.agreed, one.message, factor=batch.factor, output=output)
             if not in_place:
                 one.result.copy_(torch.from_numpy(output))
+                is_finite = is_finite and bool(torch.isfinite(one.result).all())
+            self._messages[one.name] = one.message
             if is_finite and one.after:
+                self._before[one.name] = self._states.get(one.name)
                 self._states[one.name] = dict(zip(one.codec.states, one.after, strict=True))
-            self._spare[one.name] = (one.before if is_finite else one.after), one.message
+            else:
+                self._spare[one.name] = one.after
+            finite = finite and is_finite
+        return finite
+
+    def settle(self, discarded: bool) -> None:
+        """As of LinkedAverage."""
+        for name, before in self._before.items():
+            free = self._states[name] if discarded else before
+            if discarded and before is None:
+                del self._states[name]
+            elif discarded:
+                assert before is not None
+                self._states[name] = before
+            if free is not None:
+                self._spare[name] = list(free.values())
+        self._before = {}
 
     def _combine(self, group: Group, values: torch.Tensor, how: str) -> Work:
         self.sent_bytes += 2 * (self._world - 1) * values.element_size() * values.numel() // self._world

@@ -96,6 +96,7 @@ UNSCALED = LossScale(lambda: 1.0, "")
 
 def scaler_in_use() -> GradScaler | None:
     """An enabled torch.amp.GradScaler of this process that has scaled a loss."""
+    gc.collect()  # scalers that nothing uses any more
     # type() in place of isinstance(): proxies answer isinstance() with code of their own.
     scalers = (each for each in gc.get_objects() if issubclass(type(each), GradScaler))
     return next((each for each in scalers if each.is_enabled() and each._scale is not None), None)

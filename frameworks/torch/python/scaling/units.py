@@ -28,6 +28,16 @@ class Unit(Protocol):
         """All kept values have been replaced by values in the unit of the gradient."""
 
 
+def unscaled(states: dict[str, dict[str, Any]], scale: float, but: str = "") -> dict[str, dict[str, Any]]:
+    """These copies of states in the unit of the gradient. The state `but` has no unit."""
+    if scale != 1.0:
+        for kept in states.values():
+            for name, values in kept.items():
+                if name != but:
+                    values /= scale
+    return states
+
+
 class HostUnit:
     """Of values in the processor's memory."""
 

@@ -153,7 +153,7 @@ void runRank(Batches& batches, SlotStateTable& states, int rank, int world, uint
       each([&](Batch& batch, Part& part, SlotStep) {
         batch.averaged.wait();
         receive(batch, rank, true);
-        part.plan->decode(part.values(), part.outward);
+        part.plan->decode(part.values(), part.outward, part.changed);
       });
     }
   });

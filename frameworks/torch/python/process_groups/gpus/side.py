@@ -19,11 +19,12 @@ from hipress._library import load_core
 from hipress.errors import HipressError
 from hipress.gpus import gpu
 from hipress.torch.process_groups.dtypes import CORE_NAMES
+from hipress.torch.process_groups.gpus.endings import tell_at_exit
 from hipress.torch.process_groups.host_side import Putting
 from hipress.torch.scaling.units import GpuUnit, Unit
 
 if TYPE_CHECKING:
-    from hipress._core import Device, DeviceQueue, DeviceSlotPlan, Slot, SlotChanges, SlotStateTable
+    from hipress._core import Device, DeviceQueue, DeviceSlotChanges, DeviceSlotPlan, Slot, SlotStateTable
 
 Item = TypeVar("Item")
 _core = load_core()
@@ -53,11 +54,11 @@ class GpuPlan:
         return self._plan.block_bytes(owner)
 
     def prepare(self, outward: torch.Tensor, inward: torch.Tensor) -> None:
-        """Writes the headers of messages into new memory."""
+        """Clears new memory."""
         self._plan.prepare(self._side.queue, place(outward), place(inward))
 
     def encode(
-        self, tensors: Any, states: SlotStateTable, seed: int, step: int, outward: Any, changed: SlotChanges
+        self, tensors: Any, states: SlotStateTable, seed: int, step: int, outward: Any, changed: DeviceSlotChanges
     ) -> None:
         """As of SlotPlan."""
         self._plan.encode(self._side.queue, tensors, states, seed, step, place(outward), changed)
@@ -68,17 +69,17 @@ class GpuPlan:
         """As of SlotPlan."""
         self._plan.average(self._side.queue, tensors, states, seed, step, factor, place(inward), changed)
 
-    def decode(self, tensors: Any, outward: Any) -> None:
+    def decode(self, tensors: Any, outward: Any, changed: DeviceSlotChanges) -> None:
         """As of SlotPlan."""
-        self._plan.decode(self._side.queue, tensors, place(outward))
+        self._plan.decode(self._side.queue, tensors, place(outward), changed)
 
-    def average_whole(self, tensors: Any, factor: float, outward: Any, inward: Any) -> None:
+    def average_whole(self, tensors: Any, factor: float, outward: Any, inward: Any, changed: DeviceSlotChanges) -> None:
         """As of SlotPlan."""
-        self._plan.average_whole(self._side.queue, tensors, factor, place(outward), place(inward))
+        self._plan.average_whole(self._side.queue, tensors, factor, place(outward), place(inward), changed)
 
-    def check(self) -> None:
+    def check(self, changed: DeviceSlotChanges) -> None:
         """Asks the GPU for the errors of the step; raise_error() has them once the GPU is there."""
-        self._plan.check(self._side.queue)
+        self._plan.check(self._side.queue, changed)
 
     def raise_error(self) -> None:
         """Raises CorruptPayload or the device's error if one is known by now."""
@@ -104,6 +105,8 @@ class _StreamStage:
 class GpuSide:
     """A GPU, the streams of HiPress on it, and its codecs."""
 
+    #: Whether failure() has returned an error.
+    told = False
     alignment = _core.DEVICE_SLOT_ALIGNMENT
     no_factors = "HiPress multiplies matrices on the processor only; use another codec"
 
@@ -164,6 +167,7 @@ class GpuSide:
         """See Side."""
         made = GpuPlan(slots, rank, world, whole, self)
         self._plans.add(made)
+        tell_at_exit(self)
         return made
 
     def table(self) -> SlotStateTable:
@@ -174,6 +178,34 @@ class GpuSide:
     def unit(self) -> Unit:
         """See Side."""
         return GpuUnit(self)
+
+    def changes(self, keeps_states: bool) -> DeviceSlotChanges:
+        """See Side."""
+        made: DeviceSlotChanges = _core.DeviceSlotChanges(self.core, keeps_states)
+        return made
+
+    def look(self, average: torch.Tensor, changes: DeviceSlotChanges) -> None:
+        """See Side."""
+        changes.look(self.queue, self.values(average))
+
+    def write_verdict(self, place: torch.Tensor, changes: DeviceSlotChanges) -> None:
+        """See Side."""
+        changes.write_verdict(self.queue, place.data_ptr())
+
+    def read_verdicts(self, places: torch.Tensor, changes: DeviceSlotChanges) -> None:
+        """See Side."""
+        stride = places.stride(0) * places.element_size()
+        changes.read_verdicts(self.queue, places.data_ptr(), stride, places.numel())
+
+    def after_all(self) -> None:
+        """See Side."""
+        for stream in self._streams:
+            self._wait_for_stream(stream)
+
+    def settle(self, changes: DeviceSlotChanges) -> bool:
+        """See Side: the GPU knows, and puts the states back itself."""
+        changes.settle(self.queue)
+        return False
 
     def values(self, tensor: torch.Tensor) -> Any:
         """See Side: address, dtype and elements."""
@@ -205,18 +237,18 @@ class GpuSide:
         """See Side."""
         torch.cuda.current_stream(self.device).wait_event(mark)
 
-    def computed(self, plan: Any) -> None:
+    def computed(self, plan: Any, changes: DeviceSlotChanges) -> None:
         """See Side."""
-        plan.check()
+        plan.check(changes)
 
     def future(self) -> torch.futures.Future[Any]:
         """See Side: who waits for it makes the current stream wait, if the future's value is on the GPU."""
         return torch.futures.Future(devices=[self.device])
 
-    def synchronize(self) -> None:
+    def synchronize(self, seconds: float = _LONGEST_WORK) -> None:
         """See Side. Raises Timeout."""
         for queue in self._queues:
-            queue.wait(_LONGEST_WORK)
+            queue.wait(seconds)
 
     def failure(self) -> HipressError | None:
         """See Side."""
@@ -224,6 +256,7 @@ class GpuSide:
             try:
                 plan.raise_error()
             except HipressError as error:
+                self.told = True
                 return error
         return None
 
@@ -240,6 +273,9 @@ class GpuSide:
 
     def _follow(self, stream: Any) -> None:
         stream.wait_stream(torch.cuda.current_stream(self.device))
+
+    def _wait_for_stream(self, stream: Any) -> None:
+        torch.cuda.current_stream(self.device).wait_stream(stream)
 
     def _stream_context(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
         return torch.cuda.stream(stream)

@@ -28,12 +28,15 @@ class _Part:
     values: Any
     """The tensor, as the core takes it."""
     agreed: torch.Tensor
+    gradient: int
+    """The address of the value that tells whether a rank has a gradient."""
     levels: torch.Tensor
 
 
 @dataclass
 class _GpuSumBatch(SumBatch):
     parts: list[_Part] = field(default_factory=list)
+    changes: Any = None
 
 
 class GpuSummedAverage(SummedAverage):
@@ -55,7 +58,9 @@ class GpuSummedAverage(SummedAverage):
         self._side.watch(made)
         self._tensors[name] = made
 
-    def start(self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float) -> SumBatch | None:
+    def start(
+        self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float, changes: Any
+    ) -> SumBatch | None:
         """As of SummedAverage."""
         if not named:
             return None
@@ -64,11 +69,12 @@ class GpuSummedAverage(SummedAverage):
         together, statistics = self._statistics([name for name, _ in named])
         for memory in (levels, *together.values()):
             self._side.used_by_all(memory)
-        batch = _GpuSumBatch([], step, factor, levels, [])
+        batch = _GpuSumBatch([], step, factor, levels, [], changes=changes)
         for (name, tensor), part in zip(named, levels.split(sizes), strict=True):
-            one = _Part(name, self._side.values(tensor), statistics[name], part)
-            key, own = key_of(name, self._counts[name]), place(one.agreed)
-            self._tensors[name].make_statistics(self._side.queue, one.values, self._table, key, self._seed, step, own)
+            gradient = statistics[name][-1:].data_ptr()
+            one = _Part(name, self._side.values(tensor), statistics[name][:-1], gradient, part)
+            key, own = key_of(name, self._counts[name]), (place(one.agreed), gradient)
+            self._tensors[name].make_statistics(self._side.queue, one.values, self._table, key, self._seed, step, *own)
             batch.parts.append(one)
         self._side.before_collective()
         batch.works = [self._combine(self._exchange, values, how) for how, values in together.items()]
@@ -84,14 +90,15 @@ class GpuSummedAverage(SummedAverage):
         self._side.before_collective()
         batch.works = [self._combine(self._collect, batch.levels, "sum")]
 
-    def finish(self, batch: SumBatch) -> None:
+    def finish(self, batch: SumBatch) -> bool:
         """As of SummedAverage."""
         assert isinstance(batch, _GpuSumBatch)
         for work in batch.works:
             work.wait()
         for one in batch.parts:
-            where = place(one.agreed), place(one.levels)
-            self._tensors[one.name].finish(self._side.queue, one.values, batch.factor, *where)
+            where = place(one.agreed), one.gradient, place(one.levels)
+            self._tensors[one.name].finish(self._side.queue, one.values, batch.factor, *where, batch.changes)
+        return True
 
     def tables(self) -> list[SlotStateTable]:
         """As of SummedAverage."""

@@ -3,7 +3,8 @@
 
 A tensor is cut into one piece per rank of the host, and a rank has the same piece in every batch, since what codecs
 remember is kept for its elements. A row of float32 has the pieces of one rank, then its part of the exact tensors of
-float32. Exact tensors of each other type have rows of their own.
+float32, and at the end whether an average is not finite: the ranks of a host tell each other, because they average
+different shares. Exact tensors of each other type have rows of their own.
 """
 
 from __future__ import annotations
@@ -40,24 +41,24 @@ class HostShards:
         self._compressed = max(sum(length for _, _, length in own) for own in self._pieces)
         self._exact = dict(exact)
         self._shares = {dtype: -(-count // ranks) for dtype, count in exact.items()}
-        others = [dtype for dtype in exact if dtype != torch.float32]
         #: Of the rows.
-        self._types = [torch.float32, *others] if counts or torch.float32 in exact else others
+        self._types = [torch.float32, *(dtype for dtype in exact if dtype != torch.float32)]
 
     def rows(self, tensors: Sequence[torch.Tensor], exact: ExactValues, factor: float) -> list[torch.Tensor]:
         """All rows of each type, with these values; the exact ones are multiplied by `factor`."""
         joined = dict(zip(exact.of_type, exact.joined(), strict=True))
         given = [*tensors, *joined.values()]
         all_rows = []
-        for dtype in self._types:
+        for dtype in self._types if given else ():
             start, share = self._start(dtype), self._shares.get(dtype, 0)
-            rows = torch.zeros(self._ranks, start + share, dtype=dtype, device=given[0].device)
+            more = 1 if dtype == torch.float32 else 0
+            rows = torch.zeros(self._ranks, start + share + more, dtype=dtype, device=given[0].device)
             if dtype == torch.float32:
                 _copy(*self._pairs(rows, tensors))
             if dtype in joined:
                 values = joined[dtype].mul_(factor)
                 padded = torch.nn.functional.pad(values, (0, self._ranks * share - values.numel()))
-                rows[:, start:] = padded.view(self._ranks, -1)
+                rows[:, start : start + share] = padded.view(self._ranks, -1)
             all_rows.append(rows)
         return all_rows
 
@@ -78,17 +79,22 @@ class HostShards:
 
     def exact_of(self, row: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The parts of the exact tensors in a rank's row, by type."""
-        of_type = dict(zip(self._types, row, strict=True))
-        return [of_type[dtype][self._start(dtype) :] for dtype in self._exact]
+        of_type = dict(zip(self._types, row, strict=False))  # an empty batch has no rows
+        return [self._exact_in(of_type[dtype], dtype) for dtype in self._exact]
+
+    def _exact_in(self, rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Of one row or of all."""
+        start = self._start(dtype)
+        return rows[..., start : start + self._shares[dtype]]
 
     def put_back(self, all_rows: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], exact: ExactValues) -> None:
         """Writes the rows' values into the tensors."""
-        of_type = dict(zip(self._types, all_rows, strict=True))
+        of_type = dict(zip(self._types, all_rows, strict=False))
         if tensors:
             travelled, parts = self._pairs(of_type[torch.float32], tensors)
             _copy(parts, travelled)
         exact.put_back(
-            [of_type[dtype][:, self._start(dtype) :].reshape(-1)[:count] for dtype, count in self._exact.items()]
+            [self._exact_in(of_type[dtype], dtype).reshape(-1)[:count] for dtype, count in self._exact.items()]
         )
 
     def _pairs(

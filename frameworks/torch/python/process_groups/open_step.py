@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The averages of one step. What codecs remember of them changes together or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Hashable
+from typing import Any
+
+import torch
+
+from hipress.torch.process_groups.host_side import Side
+
+
+def backward_pass() -> Hashable:
+    """A mark that the averages of one backward pass have in common. Without a backward pass each average is a step of
+    its own."""
+    running: int = torch._C._current_graph_task_id()
+    return object() if running < 0 else ("backward", running)
+
+
+class OpenStep:
+    """Counts the averages of a step that have begun and not ended."""
+
+    def __init__(self, key: Hashable) -> None:
+        """`key`: the step's number, or another mark that its averages have in common."""
+        self._key = key
+        self._names: set[str] = set()
+        self._running = 0
+        self._ended = threading.Condition()
+        #: Of work on a GPU that no stage of the average has put there.
+        self.marks: list[Any] = []
+
+    def takes(self, key: Hashable, names: Collection[str]) -> bool:
+        """Whether an average of these tensors may belong to the step: a step averages each tensor once."""
+        return key == self._key and self._names.isdisjoint(names)
+
+    def begin(self, names: Collection[str]) -> None:
+        """An average of these tensors begins."""
+        with self._ended:
+            self._names.update(names)
+            self._running += 1
+
+    def end(self, mark: Any = None) -> None:
+        """One of the averages has ended, on a GPU once it has reached the mark."""
+        with self._ended:
+            self._running -= 1
+            if mark is not None:
+                self.marks.append(mark)
+            self._ended.notify_all()
+
+    def wait(self) -> None:
+        """Until all of them have ended; each has the timeout of its group."""
+        with self._ended:
+            self._ended.wait_for(lambda: self._running == 0)
+
+
+class StepByStep:
+    """The steps of one average, of which the next changes states only when the one before is settled.
+
+    The caller is in the step that has begun last; the stage that encodes is in the same step, or in the one before.
+    """
+
+    def __init__(self, side: Side, keeps_states: bool, settle_others: Callable[[bool], None]) -> None:
+        """`settle_others`: settles the states that `changes` does not know; its argument is whether the step is
+        discarded."""
+        self._side = side
+        self._keeps_states = keeps_states
+        self._settle_others = settle_others
+        #: What the averages of the current step change.
+        self.changes = side.changes(keeps_states)
+        self._begun: OpenStep | None = None
+        self._encoding: OpenStep | None = None
+
+    def begin(self, names: Collection[str], key: Hashable) -> OpenStep:
+        """The step of an average that begins now."""
+        if self._begun is None or not self._begun.takes(key, names):
+            self._begun = OpenStep(key)
+        self._begun.begin(names)
+        return self._begun
+
+    def another(self, key: Hashable) -> Callable[[torch.Tensor | None], None] | None:
+        """Somebody else averages a tensor of the step `key`, and calls the returned function with the average, or with
+        None if it has failed. None: no codec keeps states, so nobody needs to know it."""
+        if not self._keeps_states:
+            return None
+        step = self.begin((), key)
+
+        def ended(average: torch.Tensor | None) -> None:
+            with self._side.at_once():
+                if average is None:
+                    self.changes.discard()
+                else:
+                    self._side.look(average, self.changes)
+                step.end(self._side.settled())
+
+        return ended
+
+    def enter(self, step: OpenStep) -> None:
+        """Encoding begins or goes on in this step."""
+        before, self._encoding = self._encoding, step
+        if before is not None and before is not step and self._keeps_states:
+            self._settle(before)
+
+    def close(self) -> None:
+        """Settles the last step. Between two steps only."""
+        step, self._begun, self._encoding = self._begun, None, None
+        if step is not None:
+            with self._side.at_once():
+                self._settle(step)
+
+    def _settle(self, step: OpenStep) -> None:
+        step.wait()
+        self._side.after_all()
+        for mark in step.marks:
+            self._side.wait_for(mark)
+        self._settle_others(self._side.settle(self.changes))
