@@ -45,9 +45,10 @@ void bindTensorSpec(py::module_& module) {
                        double postscale, int root, std::string codec, std::string topology, int partitions,
                        uint64_t minCompressBytes, std::string group, int priority, bool transient,
                        std::shared_ptr<Device> device, uint64_t rows, std::vector<uint64_t> received,
-                       std::vector<uint64_t> sent, bool trimmed, int64_t greatest) {
+                       std::vector<uint64_t> sent, bool trimmed, int64_t greatest, std::string lastingName) {
              TensorSpec spec;
              spec.name = std::move(name);
+             spec.lastingName = std::move(lastingName);
              spec.dtype = dtypeFromName(dtype);
              spec.count = count;
              spec.shape = std::move(shape);
@@ -82,7 +83,8 @@ void bindTensorSpec(py::module_& module) {
            py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
            py::arg("group") = "", py::arg("priority") = 0, py::arg("transient") = false,
            py::arg("device") = py::none(), py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
-           py::arg("sent") = std::vector<uint64_t>{}, py::arg("trimmed") = false, py::arg("greatest") = 0)
+           py::arg("sent") = std::vector<uint64_t>{}, py::arg("trimmed") = false, py::arg("greatest") = 0,
+           py::arg("lasting_name") = "")
       .def_readonly("name", &TensorSpec::name)
       .def("describe", &TensorSpec::describe);
 }

@@ -387,6 +387,7 @@ class TensorSpec:
         sent: Sequence[int] = (),
         trimmed: bool = False,
         greatest: int = 0,
+        lasting_name: str = "",
     ) -> None: ...
     @property
     def name(self) -> str: ...

@@ -381,6 +381,7 @@ class TensorList:
         return [
             core.TensorSpec(
                 own_name,
+                lasting_name=tensor.name,
                 dtype=tensor.dtype,
                 count=tensor.count,
                 shape=tensor.shape,

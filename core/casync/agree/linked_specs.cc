@@ -16,6 +16,7 @@ TensorSpec linkedSpec(const Tensor& tensor, const std::string& name, size_t coun
   how.partitions = whole.allreduce()->partitions;
   TensorSpec spec;
   spec.name = whole.name + name;
+  if (!whole.lastingName.empty()) spec.lastingName = whole.lastingName + name;
   spec.count = count;
   spec.shape = "[" + std::to_string(count) + "]";
   spec.priority = whole.priority;

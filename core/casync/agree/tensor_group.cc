@@ -43,6 +43,7 @@ TensorSpec groupSpec(const std::vector<TensorSpec>& specs, const std::vector<siz
   TensorSpec together = first;
   together.count = 0;
   std::vector<std::string> names;
+  std::vector<std::string> lastingNames;
   for (const size_t index : members) {
     const TensorSpec& spec = specs[index];
     if (spec.allreduce() == nullptr || spec.transient) {
@@ -59,8 +60,12 @@ TensorSpec groupSpec(const std::vector<TensorSpec>& specs, const std::vector<siz
     together.count += spec.count;
     together.priority = std::max(together.priority, spec.priority);
     names.push_back(spec.name);
+    lastingNames.push_back(spec.lastingName);
   }
   together.name = first.group() + " of " + listedNames(names);
+  if (!first.lastingName.empty()) {
+    together.lastingName = first.group() + " of " + listedNames(lastingNames);
+  }
   together.shape = "[" + std::to_string(together.count) + "]";
   std::get<AllreduceOptions>(together.options).group.clear();
   return together;

@@ -20,7 +20,7 @@ using TensorHandle = uint32_t;
 /// The inputs of an encode that change from step to step.
 struct SentSteps {
   uint32_t next = 0;          ///< The number of the next step.
-  uint32_t randomTensor = 0;  ///< The number in the key of its random values, often its own number.
+  uint32_t randomTensor = 0;  ///< The number in the key of its random values.
 };
 
 class TensorRegistry {

@@ -67,7 +67,7 @@ struct StepValues {
 
   const std::shared_ptr<const Tensor> tensor;
   uint32_t step = 0;
-  uint32_t randomTensor = 0;         // in the key of random values: the tensor's number, or a restored one
+  uint32_t randomTensor = 0;         // in the key of random values; see SentSteps
   const std::byte* input = nullptr;  // nullptr: this rank has no values in this step
   std::byte* output = nullptr;
   uint16_t updates = 0;                            // updates of the variable whose gradient this is

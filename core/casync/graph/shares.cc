@@ -8,11 +8,15 @@
 
 namespace hipress {
 
-/// The hash of the name is FNV-1a.
-int firstAggregator(std::string_view name, int worldSize) {
+/// FNV-1a.
+uint32_t numberOfName(std::string_view name) {
   uint32_t hash = 2166136261u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return static_cast<int>(hash % static_cast<uint32_t>(worldSize));
+  return hash;
+}
+
+int firstAggregator(std::string_view name, int worldSize) {
+  return static_cast<int>(numberOfName(name) % static_cast<uint32_t>(worldSize));
 }
 
 size_t defaultPartitions(size_t bytes, size_t partitionBytes, int worldSize) {

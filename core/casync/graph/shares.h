@@ -4,9 +4,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace hipress {
+
+/// A number for a name, the same in every process.
+uint32_t numberOfName(std::string_view name);
 
 /// The owner of partition 0, by the tensor's name: so small tensors, of one partition, spread over the ranks.
 int firstAggregator(std::string_view name, int worldSize);

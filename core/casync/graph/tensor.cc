@@ -167,7 +167,8 @@ struct Tensor::Planner {
     tensor.packsOwn_ = packsOwn(options);
     // The ranks' gradients have one factor, whether they are encoded or merged as they are.
     if (tensor.compressed()) tensor.inputFactor_ *= static_cast<double>(tensor.codec_->gradientFactor());
-    TopologyContext ranks = context(firstAggregator(spec.name, plan.worldSize));
+    TopologyContext ranks =
+        context(firstAggregator(spec.lastingName.empty() ? spec.name : spec.lastingName, plan.worldSize));
     ranks.mergesDecoded = mergesDecoded(*tensor.codec_);
     tensor.graph_ = buildTopology(options.topology, ranks);
   }

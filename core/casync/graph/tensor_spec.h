@@ -66,6 +66,10 @@ struct ReducescatterOptions : ReduceOptions {
 
 struct TensorSpec {
   std::string name;
+  /// The name in every process and for every model, where `name` is the name among the tensors of this
+  /// process. Owners and random numbers come from it, so that equal models get the same bits. Empty: there is
+  /// none.
+  std::string lastingName;
   DType dtype = DType::kFloat32;
   uint64_t count = 0;  ///< Elements of this rank.
   /// For messages and comparison, e.g. "[64, 3, 3, 3]". A dimension that may differ between ranks is *. A

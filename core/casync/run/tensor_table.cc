@@ -11,6 +11,7 @@
 #include "core/casync/compute/device_values.h"
 #include "core/casync/compute/factor_values.h"
 #include "core/casync/compute/summed_values.h"
+#include "core/casync/graph/shares.h"
 #include "core/device/host_stream.h"
 
 namespace hipress {
@@ -71,6 +72,7 @@ void TensorTable::enter(TensorHandle number, TensorSpec spec) {
     entry.tensor = std::move(tensor);
     entry.device = std::move(device);
     entry.spare.reset();
+    seedByName(entry);
   } else if (entry.device != device) {
     throw invalidArgument("tensor '" + tensor->spec().name +
                           "' is being synchronised; wait for it before it is declared on another device");
@@ -83,9 +85,15 @@ void TensorTable::enterAtStep(TensorHandle number, TensorSpec spec, uint32_t ste
   entry.tensor = std::make_shared<const Tensor>(std::move(spec), number, plan_);
   entry.device = devices_.queueFor(*entry.tensor);
   entry.nextStep = step;
+  seedByName(entry);
   const MutexLock lock(mutex_);
   takeEarlyConflict(number, entry);
   tensors_[number] = std::move(entry);
+}
+
+void TensorTable::seedByName(Entry& entry) {
+  const std::string& name = entry.tensor->spec().lastingName;
+  if (!entry.randomTensor && !name.empty()) entry.randomTensor = numberOfName(name);
 }
 
 void TensorTable::enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) {

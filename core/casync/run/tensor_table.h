@@ -98,6 +98,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   using Tensors = std::unordered_map<TensorHandle, Entry>;
   using Operations = std::unordered_map<OperationHandle, OperationPointer>;
 
+  static void seedByName(Entry& entry);
   Entry& entryOf(TensorHandle handle) HIPRESS_REQUIRES(mutex_);
   const Entry& entryOf(TensorHandle handle) const HIPRESS_REQUIRES(mutex_) {
     return const_cast<TensorTable*>(this)->entryOf(handle);

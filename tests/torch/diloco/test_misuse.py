@@ -84,6 +84,7 @@ def _refusals() -> None:
     models.loss(model, 0, 0).backward()
     used.step()
     distributed = hp.DistributedOptimizer(torch.optim.SGD(stranger.parameters(), 0.1), stranger.named_parameters())
+    exchanging = hp.optim.OneBitAdam(stranger.named_parameters(), freeze_step=1)
     foreign = torch.optim.SGD([*parameters, *stranger.parameters()], lr=0.1)
     partial = torch.optim.SGD(parameters[:-1], lr=0.1)
     before = models.fingerprint(model)
@@ -95,6 +96,7 @@ def _refusals() -> None:
         ((model, inner, inner), {}, "is the inner one"),
         ((model, foreign), {}, "2 parameters that are not the model's"),
         ((model, distributed), {}, "DistributedOptimizer"),
+        ((model, exchanging), {}, "OneBitAdam exchanges values with all ranks in every step"),
         ((nn.ReLU(), inner), {}, "no trainable parameters"),
         ((model, inner), {"preset": "dilocco"}, "'diloco', 'streaming', 'sparseloco', 'local_sgd'"),
         ((model, inner), {"sync_every": 10, "fragments": 3}, "no multiple"),

@@ -9,6 +9,7 @@ from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.diloco.shards import check_sharding
 from hipress.torch.diloco.sparseloco import SparseLoCo
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
+from hipress.torch.optim.synchronizing import SynchronizingOptimizer
 
 
 def checked_mix(mix: float) -> float:
@@ -53,6 +54,11 @@ def check_inner_optimizer(
     if isinstance(optimizer, DistributedTorchOptimizer):
         raise InvalidArgument(
             "the inner optimizer is a DistributedOptimizer, which synchronises every step: give DiLoCo() the plain one"
+        )
+    if isinstance(optimizer, SynchronizingOptimizer):
+        raise InvalidArgument(
+            f"the inner optimizer {type(optimizer).__name__} exchanges values with all ranks in every step: give "
+            "DiLoCo() torch's own optimizer"
         )
     own = {id(each) for each in model.parameters()}
     strangers = sum(id(each) not in own for group in optimizer.param_groups for each in group["params"])
