@@ -215,8 +215,8 @@ def test_clipping_between_synchronize_and_step(recipe: str) -> None:
 
 def _scaler(recipe: str, codec: str) -> tuple[list[str], list[float]]:
     model = mlp()
-    optimizer = start(model, codec=codec)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+    optimizer = start(model, codec=codec, scaler=scaler)
     seen, scales = [], []
     for step in range(6):
         optimizer.zero_grad()
