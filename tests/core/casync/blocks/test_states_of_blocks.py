@@ -104,7 +104,7 @@ def test_a_whole_state_has_the_same_messages_and_takes_more_memory(codec: str, w
         assert limits_program.spread(limit, COUNT).tobytes() == spread["worker", "limit"]
 
 
-def test_a_value_that_is_not_finite_leaves_its_partitions_states(codec: str) -> None:
+def test_a_value_that_is_not_finite_leaves_the_states_of_all_partitions(codec: str) -> None:
     def body(engine: _core.Engine) -> Any:
         declared = spec("w", np.empty(COUNT, np.float32), codec=codec, partitions=6, topology="allgather")
         (tensor,) = engine.declare([declared])
@@ -116,7 +116,8 @@ def test_a_value_that_is_not_finite_leaves_its_partitions_states(codec: str) -> 
         return before["worker", "limit"], states_of(engine)["worker", "limit"]
 
     for before, after in run_ranks(WORLD, body):
-        assert np.flatnonzero(before == after).tolist() == [4, 5, 6, 7]
+        assert before.any()
+        assert np.array_equal(before, after)
 
 
 def test_another_plan_goes_on_with_the_states(codec: str, whole: str) -> None:
