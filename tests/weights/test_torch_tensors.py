@@ -86,7 +86,7 @@ def test_a_version_does_not_change_with_the_training_that_goes_on(tmp_path: Path
 
 def test_what_is_no_dense_tensor_is_refused_by_name(tmp_path: Path) -> None:
     stream = hp.WeightStream(tmp_path)
-    with pytest.raises(Unsupported, match="'rows' is sparse"):
+    with pytest.raises(Unsupported, match=r"'rows' \(torch.float32\) is sparse"):
         stream.publish({"rows": torch.eye(3).to_sparse()})
     with pytest.raises(InvalidArgument, match="'extra' is a dict"):
         stream.publish({"extra": {}})  # type: ignore[dict-item]
