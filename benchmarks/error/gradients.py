@@ -51,7 +51,7 @@ def digits() -> tuple[nn.Module, Loss]:
 
 def characters() -> tuple[nn.Module, Loss]:
     """The transformer of optimizers.py, which continues the text of Python's help."""
-    text = characters_model.read_text()
+    text = characters_model.read_text("help")
     model = characters_model.CharacterModel(text.characters)
     return model, lambda generator: characters_model.loss(model, text.batch(BATCH, generator))
 
