@@ -16,7 +16,7 @@ import hipress.torch as hp
 from hipress import _core
 from hipress.torch import ddp
 from hipress.torch.process_groups.layout import Compressed, Layout, first_owners
-from hipress.torch.process_groups.resharding import states_for
+from hipress.torch.process_groups.states.resharding import states_for
 from tests.torch.ddp import training
 from tests.torch.ranks import run
 

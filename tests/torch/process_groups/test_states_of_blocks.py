@@ -15,7 +15,7 @@ from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import GroupAverage, GroupOptions
 from hipress.torch.process_groups.layout import Compressed, Layout, first_owners
-from hipress.torch.process_groups.resharding import states_for
+from hipress.torch.process_groups.states.resharding import states_for
 from tests.core.casync.blocks import limits_program
 from tests.torch.ddp import training
 from tests.torch.process_groups.averages import (

@@ -43,7 +43,8 @@ class GroupCarrier:
         self._average.raise_error()
         buffer = bucket.buffer()
         if self._alone or (self._flat and self._average.are_exact(tuple(name for name, _ in named), step)):
-            return self._exact.start(buffer, None if self._alone else self._average.steps.another(step))
+            ended = None if self._alone else self._average.another(named, step, 1 / self._average.world)
+            return self._exact.start(buffer, ended)
         result: torch.futures.Future[Any] = self._side.future()
         started = self._average.start(named, step)
         started.add_done_callback(lambda done: _pass_on(done, result, buffer))

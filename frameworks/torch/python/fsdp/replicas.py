@@ -17,9 +17,9 @@ from hipress.options.warmup import warmup_of
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import TensorShape
-from hipress.torch.process_groups.open_step import backward_pass
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
+from hipress.torch.process_groups.states.open_step import backward_pass
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.scaling.loss_scale import LossScale

@@ -15,15 +15,12 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
-from hipress._core import Codec
-from hipress._library import load_core
 from hipress.errors import HipressError, InvalidArgument, NotInitialized, TransportError
 from hipress.log import logger
 from hipress.raw_tensors import say_once
@@ -36,28 +33,15 @@ from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back,
 from hipress.torch.process_groups.hierarchical.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.hierarchical.sharing import HostSharing
 from hipress.torch.process_groups.host_side import HostSide, Side
-from hipress.torch.process_groups.layout import Compressed, Layout, Owners
-from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
-from hipress.torch.process_groups.open_step import StepByStep
+from hipress.torch.process_groups.linked import LinkedAverage
 from hipress.torch.process_groups.options import GroupOptions
-from hipress.torch.process_groups.resharding import own_keys, states_for
+from hipress.torch.process_groups.routes import Routes
+from hipress.torch.process_groups.states.average_states import AverageStates
+from hipress.torch.process_groups.states.open_step import StepByStep
+from hipress.torch.process_groups.states.unsent import Unsent
 from hipress.torch.scaling.loss_scale import scaling_of
-from hipress.torch.scaling.units import unscaled
 
 Item = TypeVar("Item", Batch, Portion)
-
-
-@dataclass(frozen=True)
-class _Route:
-    """How tensors of a batch travel, by their places in it."""
-
-    compressed: Sequence[int]
-    exact: Sequence[int]
-    names: tuple[str, ...]
-    """Of the compressed ones."""
-    layout: Layout
-    linked: Sequence[int] = ()
-    """The tensors whose averages are computed from two summed tensors each."""
 
 
 class GroupAverage:
@@ -96,11 +80,7 @@ class GroupAverage:
         self.world: int = self._group.size()
         self.options.check_sums(self.world)
         self.rank: int = self._group.rank()
-        self._shapes: dict[str, TensorShape] = {}
         self._numbers: dict[str, int] = {}
-        self._codecs: dict[str, Codec | None] = {}
-        self._warm_codecs: dict[str, Codec | None] = {}
-        self._routes: dict[tuple[tuple[str, ...], tuple[torch.dtype, ...], str | None], _Route] = {}
         self._error: HipressError | None = None
         check_alike(
             self._group, self.options.described(host_group is not None) + "\n" + _described(tensors), self._side.device
@@ -113,8 +93,9 @@ class GroupAverage:
         exchange, collect = make(peers), make(peers)
         seed = self.options.seed + (self.rank * 4 << 32)
         self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers, side=self._side)
+        self._unsent = Unsent(self._side)
         #: The steps, which the states of codecs wait for.
-        self.steps = StepByStep(self._side, self.options.keeps_states(), self._linked.settle)
+        self.steps = StepByStep(self._side, self.options.keeps_states(), self._linked.settle, self._unsent.settle)
         self._exchange = Exchange(
             exchange,
             collect,
@@ -127,8 +108,10 @@ class GroupAverage:
         self._scaling = scaling_of(self.options.scaler, "GroupOptions(..., scaler=scaler)")
         self._scaling_checked = not self.options.keeps_states()
         self._unit = self._side.unit()
-        self._owners = Owners(self._exchange.world)
+        where = {"rank": self.rank, "world": self.world}
+        self._states = AverageStates(self._exchange, self._linked, self._unsent, self._unit, **where)
         self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make, self._side)
+        self._routes = Routes(self.options, self._linked, self._exchange.world, self._sharing)
         self._start_threads()
         self._add(tensors)
 
@@ -180,35 +163,14 @@ class GroupAverage:
     def _add(self, tensors: Mapping[str, TensorShape]) -> None:
         for name, shape in tensors.items():
             self._numbers[name] = len(self._numbers)
-            self._shapes[name] = shape
-            codec = self.options.codec_of(name, shape.count, shape.dtype.itemsize, shape.dimensions)
-            if codec is not None:
-                codec = self._linked.add(name, codec, shape.rows, shape.count, shape.dtype.itemsize)
-            self._codecs[name] = codec
-            if codec is not None and name not in self._linked:
-                if self._sharing is not None:
-                    self._sharing.add(name, shape.count)
-                piece = self._piece(name)
-                if piece is not None:
-                    self._owners.add(piece)
+            self._routes.add(name, shape)
         if self.compresses:
-            say_once(self.rank, len(self.exact_tensors), len(self._codecs))
+            say_once(self.rank, len(self.exact_tensors), len(self._routes))
 
     @property
     def exact_tensors(self) -> tuple[str, ...]:
         """The names of the tensors that travel without a codec."""
-        return tuple(name for name, codec in self._codecs.items() if codec is None)
-
-    def _piece(self, name: str, step: int | None = None) -> Compressed | None:
-        """What this rank averages of a tensor with its peers, in step `step` or after the warm-up."""
-        codec = self._codecs[name] if step is None else self._codec(name, step)
-        assert codec is not None
-        shape = self._shapes[name]
-        if self._sharing is None:
-            return Compressed(name, shape.count, codec, dtype=shape.dtype)
-        found = self._sharing.piece(name)
-        # The sums of a host's ranks are in float32.
-        return None if found is None else Compressed(name, found[1], codec, found[0])
+        return self._routes.exact_tensors
 
     @property
     def residuals(self) -> Any:
@@ -233,68 +195,74 @@ class GroupAverage:
 
     @property
     def keeps_states(self) -> bool:
-        """Whether a codec remembers values from step to step."""
-        return self.options.keeps_states()
+        """Whether this rank remembers values from step to step."""
+        return self.steps.keeps_states
 
     def codec_name(self, name: str) -> str:
         """The codec with which the tensor `name` travels."""
-        codec = self._codecs[name]
-        return "none" if codec is None else codec.name
+        return self._routes.codec_name(name)
 
     def are_exact(self, names: tuple[str, ...], step: int) -> bool:
         """Whether all of these tensors travel without a codec in this step."""
-        return all(self._codec(name, step) is None for name in names)
-
-    def _codec(self, name: str, step: int) -> Codec | None:
-        """The codec of a tensor in a step; None: it travels exactly."""
-        after = self._codecs[name]
-        warmup = self.options.warmup
-        if after is None or warmup is None or step >= warmup.steps:
-            return after
-        return self._created(self.options.codec_at(name, step))
-
-    def _created(self, text: str) -> Codec | None:
-        if text not in self._warm_codecs:
-            codec: Codec = load_core().create_codec(text)
-            self._warm_codecs[text] = None if codec.name == "none" else codec
-        return self._warm_codecs[text]
+        return self._routes.are_exact(names, step)
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank. Between two steps only. Raises the error of the last step if no call has
         raised it, as on a GPU errors come later than the calls."""
         self.steps.close()
-        scale = self._unit.scale()
-        states = unscaled(self._exchange.residuals.state_dict(), scale)
-        states.update(unscaled(self._linked.state_dict(), scale, but="factor"))
+        states = self._states.state_dict()
         if self._error is None:
             self.raise_error()
         return states
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument."""
+        """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument.
+
+        The residuals of tensors whose codec keeps none join their next gradients.
+        """
         self.steps.close()
-        counts = {name: shape.count for name, shape in self._shapes.items()}
-        others = {key: values for key, values in state.items() if not is_linked(key)}
-        tensors, owners = self._remembered()
-        own = own_keys(tensors, self._exchange.rank, self._exchange.world, owners)
-        codecs = {tensor.name: tensor.codec for tensor in tensors}
-        self._exchange.residuals.load_state_dict(others, counts, own, codecs)
-        self._linked.load_state_dict({key: values for key, values in state.items() if is_linked(key)})
-        self._unit.reset()
+        self._states.load(state, self._routes.travelling())
+        self._follow_unsent()
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a group of any size."""
-        tensors, owners = self._remembered()
-        exchange = self._exchange
-        others = [{key: values for key, values in states.items() if not is_linked(key)} for states in saved]
-        states = states_for(tensors, others, exchange.rank, exchange.world, owners, world=self.world)
-        self.load_state_dict({**states, **mean_states(saved)})
+        self.steps.close()
+        self._states.load_of_all(saved, self._routes.travelling())
+        self._follow_unsent()
 
-    def _remembered(self) -> tuple[list[Compressed], Mapping[str, int] | None]:
-        """What this rank averages compressed, and the owners as Layout takes them."""
-        names = [name for name, codec in self._codecs.items() if codec is not None and name not in self._linked]
-        tensors = [piece for piece in map(self._piece, names) if piece is not None]
-        return tensors, None if self.options.topology == "allgather" else self._owners.first
+    def _follow_unsent(self) -> None:
+        """A step that does not count sends no values of Unsent, and they have a unit, as states have."""
+        if self._unsent:
+            self.steps.keep_states()
+            self._scaling_checked = False
+
+    def owes(self, names: Collection[str]) -> bool:
+        """Whether the next average of one of these tensors gets values that an earlier job's codec held back."""
+        return self._unsent.are_of(names)
+
+    def another(
+        self, named: Sequence[tuple[str, torch.Tensor]], key: Hashable, factor: float
+    ) -> Callable[[torch.Tensor | None], None] | None:
+        """Somebody else averages these tensors, which travel without a codec: see StepByStep.another(). They get what
+        earlier codecs held back of them.
+
+        Arguments:
+            key, factor: as of a batch of the step.
+        """
+        ended = self.steps.another(key)
+        if ended is not None and self._unsent:
+            self._check_scaling()
+            self._unsent.join([(name, self._flat(name, tensor)) for name, tensor in named], self._scale(), factor)
+        return ended
+
+    def _check_scaling(self) -> None:
+        if not self._scaling_checked:
+            self._scaling.check()
+            self._scaling_checked = True
+
+    def _scale(self) -> float | torch.Tensor:
+        tensor = self._scaling.tensor
+        return self._scaling.now() if tensor is None else tensor
 
     def raise_error(self) -> None:
         """Raises what made an earlier batch fail."""
@@ -329,15 +297,17 @@ class GroupAverage:
         The future gets what made the batch fail; from then on start() raises it.
         """
         self.raise_error()
-        if not self._scaling_checked:
-            self._scaling.check()
-            self._scaling_checked = True
+        self._check_scaling()
         flat = [self._flat(name, tensor) for name, tensor in named]
-        route = self._route(tuple(name for name, _ in named), tuple(tensor.dtype for tensor in flat), step)
+        route = self._routes.route(tuple(name for name, _ in named), tuple(tensor.dtype for tensor in flat), step)
         tensors, exact = [flat[place] for place in route.compressed], ExactValues([flat[at] for at in route.exact])
         done = self._side.future()
         of = self.steps.begin([name for name, _ in named], step if key is None else key)
         factor = 1 / self.world if average else 1.0
+        if self._unsent:
+            self.steps.enter_now(of)
+            names = [name for name, _ in named]
+            self._unsent.join(list(zip(names, flat, strict=True)), self._scale(), factor)
         batch = Batch(step, factor, tensors, exact, route.layout, done, finish, self.steps.changes, of)
         batch.linked = [(named[place][0], flat[place]) for place in route.linked]
         if self._sharing is not None:
@@ -351,35 +321,9 @@ class GroupAverage:
                 f"tensor '{name}' is on {tensor.device}; this compressed average takes tensors on {self._side.device}"
             )
         flat = flat_reals(name, tensor)
-        if flat.numel() != self._shapes[name].count:
-            raise InvalidArgument(f"tensor '{name}' has {flat.numel()} elements, not {self._shapes[name].count}")
+        if flat.numel() != self._routes.shapes[name].count:
+            raise InvalidArgument(f"tensor '{name}' has {flat.numel()} elements, not {self._routes.shapes[name].count}")
         return flat
-
-    def _route(self, names: tuple[str, ...], dtypes: tuple[torch.dtype, ...], step: int) -> _Route:
-        warmup = self.options.warmup
-        warm = warmup is not None and step < warmup.steps
-        key = (names, dtypes, warmup.codec_at(step, self.options.codec) if warmup is not None and warm else None)
-        if key not in self._routes:
-            codecs = [self._codec(name, step) for name in names]
-            exact = [place for place, codec in enumerate(codecs) if codec is None]
-            sent = [place for place, codec in enumerate(codecs) if codec is not None]
-            linked = [place for place in sent if names[place] in self._linked]
-            others = [place for place in sent if names[place] not in self._linked]
-            compressed = tuple(names[place] for place in others)
-            owners = None if self.options.topology == "allgather" else self._owners.first
-            pieces = [
-                piece if self._sharing is not None else replace(piece, dtype=dtypes[place])
-                for place in others
-                if (piece := self._piece(names[place], step)) is not None
-            ]
-            self._routes[key] = _Route(
-                others,
-                exact,
-                compressed,
-                Layout(pieces, self._exchange.world, owners),
-                linked,
-            )
-        return self._routes[key]
 
     def _guarded(self, work: Callable[[GroupAverage, Item], None]) -> Callable[[Item], None]:
         """`work` for a thread that does not keep this object alive. An error ends the batch, and all later ones."""

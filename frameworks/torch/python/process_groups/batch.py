@@ -15,8 +15,8 @@ from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.hierarchical.shards import HostShards
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.linked import LinkedBatch
-from hipress.torch.process_groups.open_step import OpenStep
 from hipress.torch.process_groups.slots import Memory, Slots
+from hipress.torch.process_groups.states.open_step import OpenStep
 
 
 @dataclass

@@ -16,11 +16,12 @@ from torch._C._distributed_c10d import Work as TorchWork
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
+from hipress.torch.process_groups.followed import Followed
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.named_gradients import named
-from hipress.torch.process_groups.open_step import backward_pass
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
+from hipress.torch.process_groups.states.open_step import backward_pass
 from hipress.torch.process_groups.unmet import Unmet
 from hipress.torch.states.state_sum import check_sum, with_sum
 
@@ -69,6 +70,9 @@ class CompressingGroup(dist.ProcessGroup):
         #: The gradients that were compressed since the states moved to this device.
         self._here: set[str] = set()
         self._unmet = Unmet(self, options.codec) if self._running().compresses else None
+        #: Gradients may have to send what an earlier job held back, also if no codec is chosen.
+        self._has_loaded = False
+        self._exact: Followed | None = None
 
     def _backend_of(self, ranks: Sequence[int], device: torch.device) -> Group:
         self._made += 1
@@ -132,7 +136,8 @@ class CompressingGroup(dist.ProcessGroup):
         if context.before is not None:
             context.before(step)
         self._steps.update(dict.fromkeys(names, step + 1))
-        if self._running().are_exact(names, step):
+        exact = self._running().are_exact(names, step)
+        if exact and not self._running().owes(names):
             return self._pass_on(given, chosen)
         if tensor.device != self._device:
             self._move(tensor.device, names)
@@ -140,7 +145,16 @@ class CompressingGroup(dist.ProcessGroup):
         parts = tensor.view(-1).split([shape.count for shape in shapes.values()])
         average = chosen.reduceOp == dist.ReduceOp.AVG
         named_parts = list(zip(names, parts, strict=True))
+        if exact:
+            ended = self._running().another(named_parts, backward_pass(), 1 / self.size() if average else 1.0)
+            work = self._inner_on(tensor.device).allreduce(given, chosen)
+            return _Work(self._followed().future(work, tensor, ended), given)
         return _Work(self._running().start(named_parts, step, average=average, key=backward_pass()), given)
+
+    def _followed(self) -> Followed:
+        if self._exact is None:
+            self._exact = Followed("hipress exact")
+        return self._exact
 
     def _pass_on(self, tensors: list[torch.Tensor], options: Any) -> Any:
         if self._unmet is not None:
@@ -153,7 +167,7 @@ class CompressingGroup(dist.ProcessGroup):
             return False
         tensor = tensors[0]
         return (
-            self._unmet is not None
+            (self._unmet is not None or self._has_loaded)
             and (tensor.device.type == "cpu" or (tensor.device.type == "cuda" and self._inner_of_gpus is not None))
             and tensor.layout == torch.strided
             and tensor.dtype in _DTYPES
@@ -191,7 +205,9 @@ class CompressingGroup(dist.ProcessGroup):
         All ranks call it, between two steps, or destroy the group. From then on all calls are Gloo's or NCCL's own.
         """
         average, self._average = self._average, None
-        self._unmet = None
+        self._unmet, self._has_loaded = None, False
+        if self._exact is not None:
+            self._exact.close()
         if average is not None:
             self._sent_from_other_devices += average.sent_bytes
             average.close()
@@ -223,6 +239,7 @@ class CompressingGroup(dist.ProcessGroup):
             }
         )
         self._running().load_state_dict(state["states"])
+        self._has_loaded = True
         self._steps.update(dict.fromkeys(self._steps, 0))  # also of gradients that the saved job did not have yet
         self._steps.update({name: int(step) for name, step in state["steps"].items()})
 

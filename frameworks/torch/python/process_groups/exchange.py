@@ -11,8 +11,8 @@ from hipress.torch.process_groups.exact_values import has_factor
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.layout import Layout
-from hipress.torch.process_groups.residuals import Residuals
 from hipress.torch.process_groups.slots import ExactSlots, Slots, slots_of
+from hipress.torch.process_groups.states.residuals import Residuals
 
 
 class Exchange:

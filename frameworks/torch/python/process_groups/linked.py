@@ -118,6 +118,10 @@ class LinkedAverage:
         """Copies of all states."""
         return {**self._low_rank.state_dict(), **self._summed.state_dict()}
 
+    def takes(self, key: str, values: Mapping[str, Any]) -> bool:
+        """Whether a tensor goes on with such saved states of it. Otherwise it travels in another way than it did."""
+        return self._low_rank.takes(key) if low_rank.is_factors(key) else self._summed.takes(key, values)
+
     def load_state_dict(self, state: Mapping[str, Mapping[str, Any]]) -> None:
         """Goes on from what state_dict() gave. Raises InvalidArgument if it is of other tensors."""
         factors = self._low_rank.checked({key: state[key] for key in state if low_rank.is_factors(key)})

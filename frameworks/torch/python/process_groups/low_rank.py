@@ -19,7 +19,7 @@ from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.group_calls import Group, Work
 from hipress.torch.process_groups.host_side import array_of
-from hipress.torch.process_groups.residuals import Floats
+from hipress.torch.process_groups.states.residuals import Floats
 
 _RESIDUAL, _FACTOR = "residual", "factor"
 #: The role, in saved states, of a matrix that travels as factors.
@@ -219,19 +219,23 @@ class LowRankAverage:
             for name, states in self._states.items()
         }
 
+    def takes(self, key: str) -> bool:
+        """As of LinkedAverage."""
+        name, _, rows, columns = key.split("\n")
+        how = self._matrices.get(name)
+        return how is not None and (how.rows, how.columns) == (int(rows), int(columns))
+
     def checked(self, state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Floats]]:
-        """What state_dict() gave, for adopt(). Raises InvalidArgument if it is of other tensors."""
+        """What state_dict() gave of matrices that takes() knows, for adopt(). Raises InvalidArgument."""
         loaded = {}
         for text, values in state.items():
-            name, _, rows, columns = text.split("\n")
-            how = self._matrices.get(name)
-            if how is None or (how.rows, how.columns) != (int(rows), int(columns)):
-                raise InvalidArgument(
-                    f"the state has '{name}' as a matrix of {rows} rows and {columns} columns that travels as factors, "
-                    "and here it does not: give it the same codec and shape"
-                )
+            name = text.split("\n")[0]
+            how = self._matrices[name]
             arrays = {each: np.array(array, np.float32) for each, array in values.items()}
             sizes = {_RESIDUAL: how.rows * how.columns, _FACTOR: how.rank * how.columns}
+            vectors, rest = divmod(arrays[_FACTOR].size, how.columns) if _FACTOR in arrays else (how.rank, 0)
+            if vectors != how.rank and rest == 0:
+                del arrays[_FACTOR]  # of another number of vectors: the warm start begins anew
             for each, array in arrays.items():
                 if array.shape != (sizes.get(each),):
                     raise InvalidArgument(f"the state '{each}' of '{name}' does not have {sizes.get(each)} elements")

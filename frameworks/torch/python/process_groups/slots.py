@@ -16,7 +16,7 @@ from hipress.torch.process_groups.dtypes import CORE_NAMES
 from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.layout import HEADER_BYTES, Layout, Partition, payload_room
 from hipress.torch.process_groups.options import GroupOptions
-from hipress.torch.process_groups.residuals import key_text
+from hipress.torch.process_groups.states.residuals import key_text
 
 if TYPE_CHECKING:
     from hipress._core import Codec, Slot

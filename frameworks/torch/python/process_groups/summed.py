@@ -22,7 +22,7 @@ from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import CPU
 from hipress.torch.process_groups.group_calls import Group, Work
 from hipress.torch.process_groups.host_side import array_of
-from hipress.torch.process_groups.residuals import Floats, length_of
+from hipress.torch.process_groups.states.residuals import Floats, length_of
 
 #: The role of such a tensor in saved states.
 ROLE = "sums"
@@ -233,19 +233,17 @@ class SummedAverage:
             for name, states in self._states.items()
         }
 
+    def takes(self, key: str, values: Mapping[str, Any]) -> bool:
+        """As of LinkedAverage."""
+        name, _, _, count = key.split("\n")
+        return self._counts.get(name) == int(count) and set(values) == set(self._codecs[name].states)
+
     def checked(self, state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Floats]]:
-        """What state_dict() gave, for adopt(). Raises InvalidArgument if it is of other tensors."""
+        """What state_dict() gave of tensors that takes() knows, for adopt(). Raises InvalidArgument."""
         loaded = {}
         for text, values in state.items():
             name, _, _, count = text.split("\n")
-            if self._counts.get(name) != int(count):
-                raise InvalidArgument(
-                    f"the state has '{name}' as a tensor of {count} elements whose encoded values ranks add, and here "
-                    "it is not: give it the same codec and shape"
-                )
             arrays = {each: np.array(array, np.float32) for each, array in values.items()}
-            if set(arrays) != set(self._codecs[name].states):
-                raise InvalidArgument(f"the state of '{name}' has {sorted(arrays)}, which its codec does not keep")
             for each, array in arrays.items():
                 length = length_of(int(count), self._codecs[name].state_block(each))
                 if array.shape != (length,):

@@ -13,7 +13,7 @@ import torch
 from hipress._library import load_core
 from hipress.torch.process_groups.gpus.side import GpuSide, place
 from hipress.torch.process_groups.group_calls import Group
-from hipress.torch.process_groups.residuals import Floats
+from hipress.torch.process_groups.states.residuals import Floats
 from hipress.torch.process_groups.summed import SumBatch, SummedAverage, key_of
 
 if TYPE_CHECKING:

@@ -17,9 +17,11 @@ from hipress.errors import InvalidArgument
 from hipress.torch.process_groups.host_side import Side
 
 if TYPE_CHECKING:
-    from hipress._core import Codec
+    from hipress._core import Codec, SlotStateTable
 
 Floats = NDArray[np.float32]
+#: What error feedback keeps, in all codecs: a value for each element.
+RESIDUAL = "residual"
 
 
 def block_of(codec: Codec | None, state: str) -> int:
@@ -50,14 +52,14 @@ class Residuals:
         self._side.synchronize()
         return dict(self.table.read())
 
-    def load_state_dict(
+    def checked(
         self,
         state: Mapping[str, Mapping[str, Any]],
         counts: Mapping[str, int],
         own: Mapping[str, Collection[str]],
         codecs: Mapping[str, Codec],
-    ) -> None:
-        """Takes what state_dict() gave. Raises InvalidArgument, also for a state that this rank would never use.
+    ) -> SlotStateTable:
+        """A table of what state_dict() gave. Raises InvalidArgument, also for a state that this rank would never use.
 
         Arguments:
             counts: elements of each tensor.
@@ -92,16 +94,21 @@ class Residuals:
                     raise InvalidArgument(f"the state '{each}' of '{name}' does not have {length} elements")
             for each, array in arrays.items():
                 loaded.put(key, each, array, blocks[each], count)
-        self.table = loaded
+        return loaded
 
 
 def _check_ends(state: Mapping[str, Any], own: Mapping[str, Collection[str]], counts: Mapping[str, int]) -> None:
     """Raises InvalidArgument if the states end elsewhere than this rank's: the parameter had another shape."""
-    ends = _ends(state)
-    for name, end in _ends([key for keys in own.values() for key in keys]).items():
-        if end == counts[name] != ends.get(name, end):
+    ends = _ends(key for keys in own.values() for key in keys)
+    check_ends([key for key in state if ends.get(key.split("\n")[0]) == counts.get(key.split("\n")[0])], counts)
+
+
+def check_ends(keys: Iterable[str], counts: Mapping[str, int]) -> None:
+    """Raises InvalidArgument unless the states with these keys end where their parameters do."""
+    for name, end in _ends(keys).items():
+        if end != counts.get(name, end):
             raise InvalidArgument(
-                f"the state is of a parameter with {ends[name]} elements; the model's '{name}' has {counts[name]}"
+                f"the state is of a parameter with {end} elements; the model's '{name}' has {counts[name]}"
             )
 
 

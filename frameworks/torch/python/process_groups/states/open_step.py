@@ -61,30 +61,39 @@ class StepByStep:
     The caller is in the step that has begun last; the stage that encodes is in the same step, or in the one before.
     """
 
-    def __init__(self, side: Side, keeps_states: bool, settle_others: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        side: Side,
+        keeps_states: bool,
+        settle_others: Callable[[bool], None],
+        settle_unsent: Callable[[Any], None],
+    ) -> None:
         """`settle_others`: settles the states that `changes` does not know; its argument is whether the step is
-        discarded."""
+        discarded. `settle_unsent`: the same for Unsent; its argument is `changes`."""
         self._side = side
-        self._keeps_states = keeps_states
-        self._settle_others = settle_others
+        self._settle_others, self._settle_unsent = settle_others, settle_unsent
+        self._lock = threading.Lock()
+        self.keeps_states = keeps_states
         #: What the averages of the current step change.
         self.changes = side.changes(keeps_states)
+        self._before: OpenStep | None = None
         self._begun: OpenStep | None = None
         self._encoding: OpenStep | None = None
 
     def begin(self, names: Collection[str], key: Hashable) -> OpenStep:
         """The step of an average that begins now."""
         if self._begun is None or not self._begun.takes(key, names):
-            self._begun = OpenStep(key)
+            self._before, self._begun = self._begun, OpenStep(key)
         self._begun.begin(names)
         return self._begun
 
     def another(self, key: Hashable) -> Callable[[torch.Tensor | None], None] | None:
         """Somebody else averages a tensor of the step `key`, and calls the returned function with the average, or with
         None if it has failed. None: no codec keeps states, so nobody needs to know it."""
-        if not self._keeps_states:
+        if not self.keeps_states:
             return None
         step = self.begin((), key)
+        self.enter_now(step)
 
         def ended(average: torch.Tensor | None) -> None:
             with self._side.at_once():
@@ -98,13 +107,27 @@ class StepByStep:
 
     def enter(self, step: OpenStep) -> None:
         """Encoding begins or goes on in this step."""
-        before, self._encoding = self._encoding, step
-        if before is not None and before is not step and self._keeps_states:
-            self._settle(before)
+        with self._lock:
+            before, self._encoding = self._encoding, step
+            if before is not None and before is not step and self.keeps_states:
+                self._settle(before)
+
+    def enter_now(self, step: OpenStep) -> None:
+        """The caller of begin() enters the step itself, as soon as the step before has ended."""
+        if self._before is not None:
+            self._before.wait()  # no stage then waits for the lock to enter that one
+        with self._side.at_once():
+            self.enter(step)
+
+    def keep_states(self) -> None:
+        """There are states from now on. Between two steps only, after close()."""
+        if not self.keeps_states:
+            self.keeps_states = True
+            self.changes = self._side.changes(True)
 
     def close(self) -> None:
         """Settles the last step. Between two steps only."""
-        step, self._begun, self._encoding = self._begun, None, None
+        step, self._before, self._begun, self._encoding = self._begun, None, None, None
         if step is not None:
             with self._side.at_once():
                 self._settle(step)
@@ -114,4 +137,5 @@ class StepByStep:
         self._side.after_all()
         for mark in step.marks:
             self._side.wait_for(mark)
+        self._settle_unsent(self.changes)
         self._settle_others(self._side.settle(self.changes))

@@ -11,17 +11,16 @@ With topology "hierarchical" a rank is a worker for its piece of a tensor only, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups.layout import Compressed, Layout, Partition
-from hipress.torch.process_groups.residuals import Floats, block_of, key_text, length_of
+from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats, block_of, key_text, length_of
+from hipress.torch.process_groups.states.unsent import OF_AVERAGE, OF_GRADIENT
 
-#: What error feedback keeps, in all codecs.
-_RESIDUAL = "residual"
 #: No state of a codec: see _assembled().
 _COVERED = "\ncovered"
 
@@ -70,6 +69,35 @@ def own_keys(
     return keys
 
 
+def unsent_for(
+    saved: Sequence[SavedStates], rank: int, world: int, *, encoded: Collection[str]
+) -> dict[str, dict[str, Floats]]:
+    """What rank `rank` of `world` ranks sends without a codec of the residuals of all old ranks in order (unsent.py):
+    those of tensors that do not travel encoded by partition, and those that an old rank could not send.
+
+    Arguments:
+        encoded: the names of those for which states_for() has the states.
+    """
+    result: dict[str, dict[str, Floats]] = {}
+
+    def add(key: str, values: Floats) -> None:
+        before = result.setdefault(key, {RESIDUAL: np.zeros(len(values), np.float32)})
+        before[RESIDUAL] += values
+
+    for old, states in enumerate(saved):
+        for key, values in states.items():
+            name, role, first, count = key.split("\n")
+            if RESIDUAL not in values or (name in encoded and role in ("worker", "aggregator")):
+                continue
+            if role in ("worker", OF_GRADIENT):
+                if old % world == rank:
+                    share = np.asarray(values[RESIDUAL], np.float32) * np.float32(world / len(saved))
+                    add(key_text(name, OF_GRADIENT, int(first), int(count)), share)
+            elif rank == 0:
+                add(key_text(name, OF_AVERAGE, int(first), int(count)), np.asarray(values[RESIDUAL], np.float32))
+    return result
+
+
 def _add(
     result: dict[str, dict[str, Floats]],
     tensor: Compressed,
@@ -84,19 +112,19 @@ def _add(
     part = slice(partition.first, partition.first + partition.count)
     own: dict[str, Floats] = {}
     for name, values in _sum(workers).items():
-        if name == _RESIDUAL:
+        if name == RESIDUAL:
             own[name] = values[part] * np.float32(world / before)
         elif name != _COVERED:
             covered = sum(each[_COVERED][part] for each in workers if name in each)
             own[name] = values[part] / np.maximum(covered, np.float32(1))
     average = {name: values[part].copy() for name, values in aggregators.items() if name != _COVERED}
-    if whole and _RESIDUAL in average and rank == 0:
+    if whole and RESIDUAL in average and rank == 0:
         # Without an aggregator a worker sends it, and the average divides it.
-        own[_RESIDUAL] = own.get(_RESIDUAL, 0) + average[_RESIDUAL] * np.float32(world)
+        own[RESIDUAL] = own.get(RESIDUAL, 0) + average[RESIDUAL] * np.float32(world)
     if not whole and partition.owner == rank:
-        if _RESIDUAL in own:
+        if RESIDUAL in own:
             # An aggregator adds its own values unencoded, so its part of the residual goes to the average at once.
-            average[_RESIDUAL] = average.get(_RESIDUAL, 0) + own[_RESIDUAL] / np.float32(world)
+            average[RESIDUAL] = average.get(RESIDUAL, 0) + own[RESIDUAL] / np.float32(world)
         own = {}
     for role, states in (("worker", own), ("aggregator", {} if whole or partition.owner != rank else average)):
         if states:
@@ -114,7 +142,8 @@ def _assembled(tensor: Compressed, saved: SavedStates, role: str) -> dict[str, F
         end = min(int(first) + int(count), tensor.first + tensor.count)
         if (name, of) == (tensor.name, role) and start < end:
             ones = np.ones(int(count), np.float32)
-            for state, saved_values in {**states, _COVERED: ones}.items():
+            going_on = {state: values for state, values in states.items() if state in {RESIDUAL, *tensor.codec.states}}
+            for state, saved_values in {**going_on, _COVERED: ones}.items():
                 values = _spread(tensor, state, saved_values, int(count))
                 into = found.setdefault(state, np.zeros(tensor.count, np.float32))
                 into[start - tensor.first : end - tensor.first] = values[start - int(first) : end - int(first)]

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each tensor of an average over a process group travels: its codec, its partitions, and who averages them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from hipress._library import load_core
+from hipress.torch.process_groups.dtypes import TensorShape
+from hipress.torch.process_groups.hierarchical.sharing import HostSharing
+from hipress.torch.process_groups.layout import Compressed, Layout, Owners
+from hipress.torch.process_groups.linked import LinkedAverage
+from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.states.average_states import Travelling
+
+if TYPE_CHECKING:
+    from hipress._core import Codec
+
+
+@dataclass(frozen=True)
+class Route:
+    """How tensors of a batch travel, by their places in it."""
+
+    compressed: Sequence[int]
+    exact: Sequence[int]
+    names: tuple[str, ...]
+    """Of the compressed ones."""
+    layout: Layout
+    linked: Sequence[int] = ()
+    """The tensors whose averages are computed from two summed tensors each."""
+
+
+class Routes:
+    """The tensors that have been declared.
+
+    Arguments:
+        world: how many ranks average encoded values: with hosts, one of each.
+        sharing: of the ranks of a host; None: topology other than "hierarchical".
+    """
+
+    def __init__(self, options: GroupOptions, linked: LinkedAverage, world: int, sharing: HostSharing | None) -> None:
+        self._options, self._linked, self._world, self._sharing = options, linked, world, sharing
+        self.shapes: dict[str, TensorShape] = {}
+        self._codecs: dict[str, Codec | None] = {}
+        self._warm_codecs: dict[str, Codec | None] = {}
+        self._made: dict[tuple[tuple[str, ...], tuple[torch.dtype, ...], str | None], Route] = {}
+        self._owners = Owners(world)
+
+    def add(self, name: str, shape: TensorShape) -> None:
+        """The next tensor, in the same order on all ranks. Raises Unsupported."""
+        self.shapes[name] = shape
+        codec = self._options.codec_of(name, shape.count, shape.dtype.itemsize, shape.dimensions)
+        if codec is not None:
+            codec = self._linked.add(name, codec, shape.rows, shape.count, shape.dtype.itemsize)
+        self._codecs[name] = codec
+        if codec is not None and name not in self._linked:
+            if self._sharing is not None:
+                self._sharing.add(name, shape.count)
+            piece = self._piece(name, codec)
+            if piece is not None:
+                self._owners.add(piece)
+
+    def __len__(self) -> int:
+        return len(self._codecs)
+
+    @property
+    def exact_tensors(self) -> tuple[str, ...]:
+        """The names of the tensors that travel without a codec."""
+        return tuple(name for name, codec in self._codecs.items() if codec is None)
+
+    def codec_name(self, name: str) -> str:
+        """The codec with which a tensor travels after a warm-up."""
+        codec = self._codecs[name]
+        return "none" if codec is None else codec.name
+
+    def are_exact(self, names: tuple[str, ...], step: int) -> bool:
+        """Whether all of these tensors travel without a codec in this step."""
+        return all(self._codec(name, step) is None for name in names)
+
+    def travelling(self) -> Travelling:
+        """What saved states belong to."""
+        pieces = [
+            piece
+            for name, codec in self._codecs.items()
+            if codec is not None and name not in self._linked and (piece := self._piece(name, codec)) is not None
+        ]
+        return Travelling({name: shape.count for name, shape in self.shapes.items()}, pieces, self._first_owners())
+
+    def route(self, names: tuple[str, ...], dtypes: tuple[torch.dtype, ...], step: int) -> Route:
+        """Of a batch of these tensors, whose values have these types."""
+        warmup = self._options.warmup
+        warm = warmup is not None and step < warmup.steps
+        key = (names, dtypes, warmup.codec_at(step, self._options.codec) if warmup is not None and warm else None)
+        if key not in self._made:
+            codecs = [self._codec(name, step) for name in names]
+            exact = [place for place, codec in enumerate(codecs) if codec is None]
+            sent = {place: codec for place, codec in enumerate(codecs) if codec is not None}
+            linked = [place for place in sent if names[place] in self._linked]
+            others = [place for place in sent if names[place] not in self._linked]
+            pieces = [
+                piece if self._sharing is not None else replace(piece, dtype=dtypes[place])
+                for place in others
+                if (piece := self._piece(names[place], sent[place])) is not None
+            ]
+            layout = Layout(pieces, self._world, self._first_owners())
+            self._made[key] = Route(others, exact, tuple(names[place] for place in others), layout, linked)
+        return self._made[key]
+
+    def _piece(self, name: str, codec: Codec) -> Compressed | None:
+        """What this rank averages of a tensor with its peers."""
+        shape = self.shapes[name]
+        if self._sharing is None:
+            return Compressed(name, shape.count, codec, dtype=shape.dtype)
+        found = self._sharing.piece(name)
+        # The sums of a host's ranks are in float32.
+        return None if found is None else Compressed(name, found[1], codec, found[0])
+
+    def _first_owners(self) -> dict[str, int] | None:
+        return None if self._options.topology == "allgather" else self._owners.first
+
+    def _codec(self, name: str, step: int) -> Codec | None:
+        """The codec of a tensor in a step; None: it travels exactly."""
+        after = self._codecs[name]
+        warmup = self._options.warmup
+        if after is None or warmup is None or step >= warmup.steps:
+            return after
+        return self._created(self._options.codec_at(name, step))
+
+    def _created(self, text: str) -> Codec | None:
+        if text not in self._warm_codecs:
+            codec: Codec = load_core().create_codec(text)
+            self._warm_codecs[text] = None if codec.name == "none" else codec
+        return self._warm_codecs[text]

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one rank remembers for an average, in checkpoints: of the same rank, and of jobs of other sizes or codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hipress.errors import InvalidArgument
+from hipress.torch.process_groups.exchange import Exchange
+from hipress.torch.process_groups.layout import Compressed
+from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
+from hipress.torch.process_groups.states.resharding import SavedStates, own_keys, states_for, unsent_for
+from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats, check_ends, key_text
+from hipress.torch.process_groups.states.unsent import OF_AVERAGE, OF_GRADIENT, ROLES, Unsent
+from hipress.torch.scaling.units import Unit, unscaled
+
+if TYPE_CHECKING:
+    from hipress._core import Codec
+
+#: The key of the rank that has saved the states, and of how many.
+_RANK = "\nrank\n0\n2"
+
+
+@dataclass(frozen=True)
+class Travelling:
+    """How the tensors of an average travel."""
+
+    counts: Mapping[str, int]
+    """Elements of all tensors."""
+    compressed: Sequence[Compressed]
+    """Those that this rank averages encoded, or its pieces of them."""
+    owners: Mapping[str, int] | None
+    """As Layout takes them."""
+
+
+class AverageStates:
+    """The states of an average's parts on this rank."""
+
+    def __init__(
+        self, exchange: Exchange, linked: LinkedAverage, unsent: Unsent, unit: Unit, *, rank: int, world: int
+    ) -> None:
+        """`rank`, `world`: of the average, which the exchange does not have with topology "hierarchical"."""
+        self._exchange, self._linked, self._unsent, self._unit = exchange, linked, unsent, unit
+        self._rank, self._world = rank, world
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all states, in the unit of the gradient."""
+        scale = self._unit.scale()
+        states = unscaled(self._exchange.residuals.state_dict(), scale)
+        states.update(unscaled(self._linked.state_dict(), scale, but="factor"))
+        states.update(self._unsent.state_dict())
+        if states:
+            states[_RANK] = {"rank, of": np.array([self._rank, self._world], np.float32)}
+        return states
+
+    def load(self, state: SavedStates, how: Travelling) -> None:
+        """Goes on from what state_dict() returned on this rank of as many ranks, also with other codecs.
+
+        Raises InvalidArgument; the states are then what they were.
+        """
+        knows_rank = self._check_rank(state)
+        codecs = {tensor.name: tensor.codec for tensor in how.compressed}
+        own = own_keys(how.compressed, self._exchange.rank, self._exchange.world, how.owners)
+        linked: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
+        other: dict[str, Any] = {}
+        for key, values in state.items():
+            if key == _RANK:
+                continue
+            name, role, first, count = _fields(key)
+            if is_linked(key) and self._linked.takes(key, values):
+                linked[key] = values
+            elif _goes_on(codecs.get(name), role) and (not knows_rank or key in own[name]):
+                kept[key] = {each: array for each, array in values.items() if each in codecs[name].states}
+            elif RESIDUAL in values:
+                _check_shape(name, first, count, values[RESIDUAL], how.counts)
+                other[key] = values[RESIDUAL]
+        if knows_rank and self._exchange.world == self._world:
+            # With hosts a rank has states of its pieces only.
+            check_ends([key_text(*_fields(key)) for key in other if _fields(key)[1] not in ROLES], how.counts)
+        loaded = self._exchange.residuals.checked(kept, how.counts, own, codecs)
+        self._linked.load_state_dict(linked)
+        self._exchange.residuals.table = loaded
+        self._unsent.adopt(_unsent(other, how.counts))
+        self._unit.reset()
+
+    def load_of_all(self, saved: Sequence[SavedStates], how: Travelling) -> None:
+        """Goes on from what state_dict() returned on all ranks, in their order, of a job of any size."""
+        exchange = self._exchange
+        regular = [
+            {key: values for key, values in states.items() if key != _RANK and not is_linked(key)} for states in saved
+        ]
+        states = states_for(how.compressed, regular, exchange.rank, exchange.world, how.owners, world=self._world)
+        encoded = {tensor.name for tensor in how.compressed}
+        states.update(unsent_for(regular, self._rank, self._world, encoded=encoded))
+        self.load({**states, **mean_states(saved)}, how)
+
+    def _check_rank(self, state: SavedStates) -> bool:
+        """Whether the states say whose they are. Raises InvalidArgument if they are of another rank."""
+        if _RANK not in state:
+            return False
+        ((rank, world),) = (np.asarray(each).astype(int) for each in state[_RANK].values())
+        if (rank, world) != (self._rank, self._world):
+            raise InvalidArgument(
+                f"the states are of rank {rank} of {world} ranks, and this is rank {self._rank} of {self._world}: "
+                "load what this rank of as many ranks saved, or give load_states_of() the states of all ranks"
+            )
+        return True
+
+
+def _fields(key: str) -> tuple[str, str, int, int]:
+    """Tensor, role, first element and number of elements."""
+    fields = key.split("\n")
+    if len(fields) != 4:
+        raise InvalidArgument(f"the state has an entry '{key}', which no state_dict() of HiPress writes")
+    name, role, first, count = fields[0], fields[1], int(fields[2]), int(fields[3])
+    # Of a matrix these are rows and columns.
+    return (name, role, 0, first * count) if role == "factors" else (name, role, first, count)
+
+
+def _goes_on(codec: Codec | None, role: str) -> bool:
+    """Whether a tensor's codec here keeps residuals in this role."""
+    return role in ("worker", "aggregator") and codec is not None and RESIDUAL in codec.states
+
+
+def _unsent(states: Mapping[str, Floats], counts: Mapping[str, int]) -> dict[tuple[str, str], Floats]:
+    """These residuals, for all elements of their tensors, by tensor and role."""
+    found: dict[tuple[str, str], Floats] = {}
+    for key, values in states.items():
+        name, role, first, _ = _fields(key)
+        into = found.setdefault((name, _role_of_unsent(role)), np.zeros(counts[name], np.float32))
+        into[first : first + len(values)] += np.asarray(values, np.float32)
+    return found
+
+
+def _role_of_unsent(role: str) -> str:
+    if role in ROLES:
+        return role
+    return OF_AVERAGE if role == "aggregator" else OF_GRADIENT
+
+
+def _check_shape(name: str, first: int, count: int, values: Floats, counts: Mapping[str, int]) -> None:
+    if name not in counts:
+        raise InvalidArgument(f"the state is of a parameter '{name}', which the model does not have")
+    if first + count > counts[name]:
+        raise InvalidArgument(
+            f"the state of '{name}' covers {first + count} elements; the parameter has {counts[name]}"
+        )
+    if len(values) != count:
+        raise InvalidArgument(f"the state '{RESIDUAL}' of '{name}' does not have {count} elements")
