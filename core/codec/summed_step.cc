@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -24,12 +23,7 @@ float poison(StatisticsReduction reduction) {
 }
 
 bool areFinite(ConstBytes statistics) {
-  for (size_t at = 0; at < statistics.size(); at += sizeof(float)) {
-    float value = 0;
-    std::memcpy(&value, statistics.data() + at, sizeof value);
-    if (!std::isfinite(value)) return false;
-  }
-  return true;
+  return allFinite(statistics.data(), DType::kFloat32, statistics.size() / sizeof(float));
 }
 
 /// The sum of levels that a program makes too large would be another number.

@@ -9,7 +9,8 @@
 
 namespace hipress {
 
-/// Whether none of `count` elements, at any address, is NaN or infinite. Integers are always finite.
+/// Whether none of `count` elements, at any address, is NaN or infinite. Integers are always finite. Reads no
+/// further than the first piece with such a value.
 bool allFinite(const void* values, DType dtype, size_t count);
 
 }  // namespace hipress

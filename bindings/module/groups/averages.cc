@@ -20,7 +20,8 @@
 #include "core/codec/slots/slot_plan.h"
 #include "core/codec/slots/slot_states.h"
 #include "core/device/device.h"
-#include "core/element/inspect.h"
+#include "core/element/finite.h"
+#include "core/element/zeros.h"
 #include "core/matrix/power_step.h"
 
 namespace py = pybind11;
@@ -202,7 +203,7 @@ void bindSlots(py::module_& module) {
         std::vector<py::array> one = {std::move(values)};
         const SlotValues given = valuesOf(one).front();
         const py::gil_scoped_release release;
-        return areFinite(given.data, given.dtype, given.count);
+        return allFinite(given.data, given.dtype, given.count);
       },
       py::arg("values"), "Whether no value of a tensor, as SlotPlan takes it, is NaN or infinite.");
 }

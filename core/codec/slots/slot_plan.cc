@@ -10,8 +10,9 @@
 #include "core/codec/slots/slot_header.h"
 #include "core/codec/wire/wire_header.h"
 #include "core/element/convert.h"
-#include "core/element/inspect.h"
+#include "core/element/finite.h"
 #include "core/element/reduce.h"
+#include "core/element/zeros.h"
 
 namespace hipress {
 namespace {
@@ -107,7 +108,7 @@ bool multiplyToFinite(std::span<float> values, float factor) {
   for (size_t begin = 0; begin < values.size(); begin += kPiece) {
     const auto piece = values.subspan(begin, std::min(kPiece, values.size() - begin));
     multiply(piece, factor);
-    finite = finite && areFinite(piece.data(), DType::kFloat32, piece.size());
+    finite = finite && allFinite(piece.data(), DType::kFloat32, piece.size());
   }
   return finite;
 }
@@ -117,7 +118,7 @@ bool multiplyToFinite(std::span<float> values, float factor) {
 bool isFiniteThere(const Slot& slot, const SlotValues& values, bool messageTells) {
   const bool narrows = values.dtype != DType::kFloat32 && values.dtype != DType::kFloat64;
   if (messageTells && (slot.raw || !narrows)) return true;
-  return areFinite(elementsOf(slot, values), values.dtype, slot.count);
+  return allFinite(elementsOf(slot, values), values.dtype, slot.count);
 }
 
 /// Writes float32 values into the tensor, in the tensor's element type.
