@@ -2,16 +2,19 @@
 """Averages over groups of tensors on an NVIDIA GPU have the bits and the states of the processor. `make test-gpu` runs
 this, and fails without a GPU.
 
-The ranks share the first GPU. NCCL wants a GPU for each rank, so the bytes travel over Gloo, which takes tensors of
-GPUs, too; streams, kernels and torch's allocator are those of a group over NCCL.
+The ranks share the first GPU. Most bytes travel over Gloo, which takes tensors of GPUs, too. NCCL wants a GPU for each
+rank of a host, so ranks of a group over NCCL say that they are on different hosts.
 """
 
 from __future__ import annotations
 
+import datetime
+import os
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -19,6 +22,7 @@ from hipress.torch import ddp
 from hipress.torch.process_groups.gpus.side import GpuSide
 from tests.compll.emit.cuda.device import require_gpu
 from tests.torch.ddp import training
+from tests.torch.process_groups import unsent
 from tests.torch.process_groups.averages import as_on_the_processor, summed_as_on_the_processor
 from tests.torch.process_groups.steps_that_do_not_count import steps_that_do_not_count
 from tests.torch.ranks import run
@@ -67,6 +71,33 @@ def test_a_step_that_does_not_count_changes_no_state(tmp_path: Path, topology: s
 
 
 @training.in_process_group
+def _go_on(rank: int, world: int, topology: str) -> None:
+    unsent.go_on(rank, world, topology, "onebit", _side)
+
+
+@pytest.mark.parametrize(("topology", "world"), [("ps", 2), ("hierarchical", 4)])
+def test_no_residual_is_lost_with_another_codec(tmp_path: Path, topology: str, world: int) -> None:
+    run(_go_on, world, str(tmp_path), world, topology)
+
+
+@training.in_process_group
+def _trained_over_gloo(rank: int, place: str, codec: str) -> bytes:
+    return _trained(rank, place, codec)
+
+
+def _trained_over_nccl(folder: str, world: int, codec: str) -> bytes:
+    rank = int(os.environ["HIPRESS_RANK"])
+    os.environ.update(NCCL_HOSTID=f"rank {rank}", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
+    torch.cuda.set_device(0)
+    store = dist.FileStore(f"{folder}/store", world)
+    limit = datetime.timedelta(seconds=60)
+    dist.init_process_group("nccl", store=store, rank=rank, world_size=world, timeout=limit)
+    try:
+        return _trained(rank, "cuda:0", codec)
+    finally:
+        dist.destroy_process_group()
+
+
 def _trained(rank: int, place: str, codec: str) -> bytes:
     """The parameters after some steps. An element of the gradient is one value, so it is the same on every device."""
     model = nn.Linear(2000, 50, bias=False)
@@ -88,6 +119,17 @@ def test_a_model_of_distributed_data_parallel_gets_the_bits_of_the_processor(tmp
     folders = {place: tmp_path / place.replace(":", "") for place in ("cuda:0", "cpu")}
     for folder in folders.values():
         folder.mkdir()
-    on_gpu, on_processor = (run(_trained, 2, str(folder), place, codec) for place, folder in folders.items())
+    on_gpu, on_processor = (run(_trained_over_gloo, 2, str(folder), place, codec) for place, folder in folders.items())
+    assert on_gpu == on_processor
+    assert len(set(on_gpu)) == 1
+
+
+@pytest.mark.parametrize(("codec", "world"), [("onebit", 2), ("int8", 4), ("thc", 2)])
+def test_a_model_over_nccl_gets_the_bits_of_the_processor(tmp_path: Path, codec: str, world: int) -> None:
+    folders = [tmp_path / "nccl", tmp_path / "gloo"]
+    for folder in folders:
+        folder.mkdir()
+    on_gpu = run(_trained_over_nccl, world, str(folders[0]), world, codec)
+    on_processor = run(_trained_over_gloo, world, str(folders[1]), "cpu", codec)
     assert on_gpu == on_processor
     assert len(set(on_gpu)) == 1
