@@ -73,7 +73,7 @@ def unsent_for(
     saved: Sequence[SavedStates], rank: int, world: int, *, encoded: Collection[str]
 ) -> dict[str, dict[str, Floats]]:
     """What rank `rank` of `world` ranks sends without a codec of the residuals of all old ranks in order (unsent.py):
-    those of tensors that do not travel encoded by partition, and those that an old rank could not send.
+    those of tensors that do not travel encoded by partition, and values that an old rank could not send.
 
     Arguments:
         encoded: the names of those for which states_for() has the states.
