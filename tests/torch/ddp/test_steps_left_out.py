@@ -36,7 +36,10 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _copied(states: Any) -> Any:
-    return {key: _copied(each) for key, each in states.items()} if isinstance(states, dict) else np.array(states)
+    """Without the entry that says whose states they are."""
+    if not isinstance(states, dict):
+        return np.array(states)
+    return {key: _copied(each) for key, each in states.items() if not key.startswith("\n")}
 
 
 def _poisoned_once(parameter: nn.Parameter) -> None:

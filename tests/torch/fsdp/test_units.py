@@ -73,7 +73,7 @@ def _found(rank: int) -> None:
             state = fsdp.compress_replicas(
                 model, mesh["rep"].get_group(), "onebit", codec_for={"2.weight": "int8", "0.bias": "fp16"}
             )
-            assert sorted(state._running()._shapes) == sorted(names), how
+            assert sorted(state._running()._routes.shapes) == sorted(names), how
             _step(model, rank, 0)
             wanted = _whole(net) if wanted is None else wanted
             assert _whole(net) == wanted, how
