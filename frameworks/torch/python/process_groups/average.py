@@ -249,10 +249,12 @@ class GroupAverage:
         Arguments:
             key, factor: as of a batch of the step.
         """
+        if self._unsent:
+            self._check_scaling()
+        scale = self._scale_of_unsent()  # before the step begins: it may raise
         ended = self.steps.another(key)
         if ended is not None and self._unsent:
-            self._check_scaling()
-            self._unsent.join([(name, self._flat(name, tensor)) for name, tensor in named], self._scale(), factor)
+            self._unsent.join([(name, self._flat(name, tensor)) for name, tensor in named], scale, factor)
         return ended
 
     def _check_scaling(self) -> None:
@@ -260,7 +262,9 @@ class GroupAverage:
             self._scaling.check()
             self._scaling_checked = True
 
-    def _scale(self) -> float | torch.Tensor:
+    def _scale_of_unsent(self) -> float | torch.Tensor:
+        if not self._unsent:
+            return 1.0
         tensor = self._scaling.tensor
         return self._scaling.now() if tensor is None else tensor
 
@@ -302,12 +306,13 @@ class GroupAverage:
         route = self._routes.route(tuple(name for name, _ in named), tuple(tensor.dtype for tensor in flat), step)
         tensors, exact = [flat[place] for place in route.compressed], ExactValues([flat[at] for at in route.exact])
         done = self._side.future()
+        scale = self._scale_of_unsent()  # before the step begins: it may raise
         of = self.steps.begin([name for name, _ in named], step if key is None else key)
         factor = 1 / self.world if average else 1.0
         if self._unsent:
             self.steps.enter_now(of)
             names = [name for name, _ in named]
-            self._unsent.join(list(zip(names, flat, strict=True)), self._scale(), factor)
+            self._unsent.join(list(zip(names, flat, strict=True)), scale, factor)
         batch = Batch(step, factor, tensors, exact, route.layout, done, finish, self.steps.changes, of)
         batch.linked = [(named[place][0], flat[place]) for place in route.linked]
         if self._sharing is not None:
