@@ -111,8 +111,6 @@ def _held_back(tensors: list[Compressed], saved: list[dict[str, Any]]) -> np.nda
     for states in saved:
         for key, values in states.items():
             name, role, first, count = key.split("\n")
-            if not name:  # whose states they are
-                continue
             start = starts[name] + int(first)
             share = 1 / len(saved) if role == "worker" else 1.0
             total[start : start + int(count)] += np.asarray(values["residual"], np.float64) * share
@@ -150,7 +148,7 @@ def _four_then_two(rank: int, states: list[dict[str, Any]]) -> dict[str, Any]:
         assert (state.steps, state.state_dict()["states"]) == (0, {})
         state.load_states_of(states)
         of_all = state.states_of_all()
-        with pytest.raises(hp.InvalidArgument, match=f"of rank {1 - rank} of 2 ranks"):
+        with pytest.raises(hp.InvalidArgument, match="of another rank"):
             state.load_state_dict(of_all[1 - rank])
         state.load_state_dict(of_all[rank])
         return state.state_dict()

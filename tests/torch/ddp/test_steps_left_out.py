@@ -36,10 +36,7 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _copied(states: Any) -> Any:
-    """Without the entry that says whose states they are."""
-    if not isinstance(states, dict):
-        return np.array(states)
-    return {key: _copied(each) for key, each in states.items() if not key.startswith("\n")}
+    return {key: _copied(each) for key, each in states.items()} if isinstance(states, dict) else np.array(states)
 
 
 def _poisoned_once(parameter: nn.Parameter) -> None:

@@ -74,8 +74,6 @@ def _interrupted(rank: int, folder: str, topology: str) -> None:
     _averaged(straight, rank, range(3))
     saved = straight.state_dict()
     for key, states in saved.items():
-        if key.startswith("\n"):  # whose states they are
-            continue
         count = int(key.split("\n")[3])
         assert states["residual"].shape == (count,)
         assert states["limit"].shape == (limits_program.blocks(count),)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
 
 from hipress.torch.process_groups import GroupAverage, GroupOptions
@@ -130,7 +131,9 @@ def change_some(rank: int, world: int) -> None:
     for step in range(BEFORE):
         job.step(first, rank, step)
     last = average_of("onebit", "ps", codec_for={"a": "none"})
-    last.load_state_dict(first.state_dict())
+    states: list[Any] = [None] * world
+    dist.all_gather_object(states, first.state_dict())
+    last.load_states_of(states)
     job.step(last, rank, BEFORE)
     last_states = last.state_dict()
     for name, most in {"a": 1e-4}.items():

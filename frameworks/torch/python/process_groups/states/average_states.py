@@ -14,15 +14,12 @@ from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.layout import Compressed
 from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
 from hipress.torch.process_groups.states.resharding import SavedStates, own_keys, states_for, unsent_for
-from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats, check_ends, key_text
+from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats
 from hipress.torch.process_groups.states.unsent import OF_AVERAGE, OF_GRADIENT, ROLES, Unsent
 from hipress.torch.scaling.units import Unit, unscaled
 
 if TYPE_CHECKING:
     from hipress._core import Codec
-
-#: The key of the rank that has saved the states, and of how many.
-_RANK = "\nrank\n0\n2"
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,6 @@ class AverageStates:
         states = unscaled(self._exchange.residuals.state_dict(), scale)
         states.update(unscaled(self._linked.state_dict(), scale, but="factor"))
         states.update(self._unsent.state_dict())
-        if states:
-            states[_RANK] = {"rank, of": np.array([self._rank, self._world], np.float32)}
         return states
 
     def load(self, state: SavedStates, how: Travelling) -> None:
@@ -62,26 +57,20 @@ class AverageStates:
 
         Raises InvalidArgument; the states are then what they were.
         """
-        knows_rank = self._check_rank(state)
         codecs = {tensor.name: tensor.codec for tensor in how.compressed}
         own = own_keys(how.compressed, self._exchange.rank, self._exchange.world, how.owners)
         linked: dict[str, Any] = {}
         kept: dict[str, Any] = {}
         other: dict[str, Any] = {}
         for key, values in state.items():
-            if key == _RANK:
-                continue
             name, role, first, count = _fields(key)
             if is_linked(key) and self._linked.takes(key, values):
                 linked[key] = values
-            elif _goes_on(codecs.get(name), role) and (not knows_rank or key in own[name]):
+            elif _goes_on(codecs.get(name), role):
                 kept[key] = {each: array for each, array in values.items() if each in codecs[name].states}
             elif RESIDUAL in values:
                 _check_shape(name, first, count, values[RESIDUAL], how.counts)
                 other[key] = values[RESIDUAL]
-        if knows_rank and self._exchange.world == self._world:
-            # With hosts a rank has states of its pieces only.
-            check_ends([key_text(*_fields(key)) for key in other if _fields(key)[1] not in ROLES], how.counts)
         loaded = self._exchange.residuals.checked(kept, how.counts, own, codecs)
         self._linked.load_state_dict(linked)
         self._exchange.residuals.table = loaded
@@ -91,25 +80,11 @@ class AverageStates:
     def load_of_all(self, saved: Sequence[SavedStates], how: Travelling) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a job of any size."""
         exchange = self._exchange
-        regular = [
-            {key: values for key, values in states.items() if key != _RANK and not is_linked(key)} for states in saved
-        ]
+        regular = [{key: values for key, values in states.items() if not is_linked(key)} for states in saved]
         states = states_for(how.compressed, regular, exchange.rank, exchange.world, how.owners, world=self._world)
         encoded = {tensor.name for tensor in how.compressed}
         states.update(unsent_for(regular, self._rank, self._world, encoded=encoded))
         self.load({**states, **mean_states(saved)}, how)
-
-    def _check_rank(self, state: SavedStates) -> bool:
-        """Whether the states say whose they are. Raises InvalidArgument if they are of another rank."""
-        if _RANK not in state:
-            return False
-        ((rank, world),) = (np.asarray(each).astype(int) for each in state[_RANK].values())
-        if (rank, world) != (self._rank, self._world):
-            raise InvalidArgument(
-                f"the states are of rank {rank} of {world} ranks, and this is rank {self._rank} of {self._world}: "
-                "load what this rank of as many ranks saved, or give load_states_of() the states of all ranks"
-            )
-        return True
 
 
 def _fields(key: str) -> tuple[str, str, int, int]:
