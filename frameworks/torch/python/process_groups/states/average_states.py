@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from hipress.torch.process_groups.states.resharding import SavedStates, own_keys
 from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats
 from hipress.torch.process_groups.states.unsent import OF_AVERAGE, OF_GRADIENT, ROLES, Unsent
 from hipress.torch.scaling.units import Unit, unscaled
-
-if TYPE_CHECKING:
-    from hipress._core import Codec
 
 
 @dataclass(frozen=True)
@@ -66,9 +63,12 @@ class AverageStates:
             name, role, first, count = _fields(key)
             if is_linked(key) and self._linked.takes(key, values):
                 linked[key] = values
-            elif _goes_on(codecs.get(name), role):
-                kept[key] = {each: array for each, array in values.items() if each in codecs[name].states}
-            elif RESIDUAL in values:
+                continue
+            states = codecs[name].states if name in codecs and role in ("worker", "aggregator") else ()
+            going_on = {each: array for each, array in values.items() if each in states}
+            if going_on:
+                kept[key] = going_on
+            if RESIDUAL in values and RESIDUAL not in going_on:
                 _check_shape(name, first, count, values[RESIDUAL], how.counts)
                 other[key] = values[RESIDUAL]
         loaded = self._exchange.residuals.checked(kept, how.counts, own, codecs)
@@ -95,11 +95,6 @@ def _fields(key: str) -> tuple[str, str, int, int]:
     name, role, first, count = fields[0], fields[1], int(fields[2]), int(fields[3])
     # Of a matrix these are rows and columns.
     return (name, role, 0, first * count) if role == "factors" else (name, role, first, count)
-
-
-def _goes_on(codec: Codec | None, role: str) -> bool:
-    """Whether a tensor's codec here keeps residuals in this role."""
-    return role in ("worker", "aggregator") and codec is not None and RESIDUAL in codec.states
 
 
 def _unsent(states: Mapping[str, Floats], counts: Mapping[str, int]) -> dict[tuple[str, str], Floats]:
