@@ -3,11 +3,12 @@
 
     python benchmarks/versions.py OLD/.venv NEW/.venv --json FILE
     python benchmarks/versions.py OLD/.venv NEW/.venv --size 800,12K --codec onebit --tensors 161
+    python benchmarks/versions.py OLD/.venv NEW/.venv --size 256K --codec int8 --tensors 161 --carrier gloo
 
 Both jobs live at the same time and take turns, so that disturbances of the machine affect both. An environment needs
 torch and the version's own `hipress run`. A row for each size has the columns
 
-    size_bytes, tensors, codec          the settings of a synchronisation
+    size_bytes, tensors, codec, carrier  the settings of a synchronisation
     old_us, new_us                      median time of one synchronisation, in microseconds
     wall_ratio                          median of the turns' ratios: new divided by old, below 1 if the new is faster
     old_cpu_us, new_cpu_us, cpu_ratio   the same of the processor time of both ranks
@@ -63,6 +64,11 @@ class Job:
         return wall, processor
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def _accepted(server: socket.socket, process: subprocess.Popen[bytes], environment: Path) -> socket.socket:
     """The connection of rank 0."""
     deadline = time.monotonic() + START
@@ -83,7 +89,7 @@ def started(environment: Path, asked: dict[str, object]) -> Iterator[Job]:
         server.settimeout(1.0)
         here = environment / "bin"
         command = [str(here / "hipress"), "run", "-n", "2", str(here / "python"), str(_RANK)]
-        given = json.dumps({**asked, "port": server.getsockname()[1]})
+        given = json.dumps({**asked, "port": server.getsockname()[1], "group_port": _free_port()})
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         try:
             process = subprocess.Popen([*command, given], env=variables, cwd=environment)
@@ -107,6 +113,12 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--size", type=parse_names, default=["800", "12K", "12M"], help="by commas")
     parser.add_argument("--codec", default="none", help="codec of all tensors (default: none)")
     parser.add_argument("--tensors", type=int, default=1, help="number of tensors averaged at a time (default: 1)")
+    parser.add_argument(
+        "--carrier",
+        choices=("engine", "gloo"),
+        default="engine",
+        help="engine: collectives; gloo: a step of DDP with the hook, over a process group (default: engine)",
+    )
     parser.add_argument("--repeats", type=int, default=200, help="synchronisations in a turn (default: 200)")
     parser.add_argument("--turns", type=int, default=15, help="default: 15")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
@@ -133,7 +145,8 @@ def main() -> int:
         sizes = [parse_size(text) for text in given.size]
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
-    asked = {"sizes": sizes, "codec": given.codec, "tensors": given.tensors, "repeats": given.repeats}
+    of = {"tensors": given.tensors, "codec": given.codec, "carrier": given.carrier}
+    asked = {"sizes": sizes, "repeats": given.repeats, **of}
     turns: dict[int, list[tuple[Times, Times]]] = {size: [] for size in sizes}
     try:
         with ExitStack() as stack:
@@ -147,7 +160,6 @@ def main() -> int:
         print(f"versions.py: {error}", file=sys.stderr)
         return 1
     settings = {"turns": given.turns, "repeats": given.repeats}
-    of = {"tensors": given.tensors, "codec": given.codec}
     rows: list[Row] = [{"size_bytes": size, **of, **row_of(turns[size]), **settings} for size in sizes]
     print_table(rows)
     if given.json:

@@ -16,6 +16,7 @@
 #include "core/base/error_name.h"
 #include "core/device/cuda/cuda_device.h"
 #include "core/device/cuda/elements.h"
+#include "core/device/host_device.h"
 #include "core/device/simulated_device.h"
 
 namespace py = pybind11;
@@ -95,6 +96,8 @@ void bindDevice(py::module_& module) {
       "thread calls it.");
   module.def("element_kernels", &elementKernels,
              "All kernels of HiPress but the codecs', as pairs of a title and a text for NVRTC.");
+
+  py::class_<HostDevice, Device, std::shared_ptr<HostDevice>>(module, "HostDevice").def(py::init<>());
 
   py::class_<SimulatedDevice, Device, std::shared_ptr<SimulatedDevice>>(module, "SimulatedDevice")
       .def(py::init([](uint64_t seed, double delay) {

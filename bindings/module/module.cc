@@ -5,13 +5,13 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "HiPress' core: codecs, transports, the synchronisation runtime.";
   hipress::bindings::bindErrors(module);
   hipress::bindings::bindCodec(module);
-  hipress::bindings::bindGroupAverages(module);
+  hipress::bindings::bindLowRank(module);
   hipress::bindings::bindSummed(module);
   hipress::bindings::bindWireHeader(module);
   hipress::bindings::bindElements(module);
   hipress::bindings::bindControl(module);
   hipress::bindings::bindDevice(module);
-  hipress::bindings::bindDeviceSlots(module);
+  hipress::bindings::bindSlots(module);
   hipress::bindings::bindDeviceOperators(module);
   hipress::bindings::bindTensorSpec(module);
   hipress::bindings::bindEngine(module);

@@ -9,13 +9,13 @@ namespace hipress::bindings {
 
 void bindErrors(pybind11::module_& module);
 void bindCodec(pybind11::module_& module);
-void bindGroupAverages(pybind11::module_& module);
+void bindLowRank(pybind11::module_& module);
 void bindSummed(pybind11::module_& module);
 void bindWireHeader(pybind11::module_& module);
 void bindElements(pybind11::module_& module);
 void bindControl(pybind11::module_& module);
 void bindDevice(pybind11::module_& module);
-void bindDeviceSlots(pybind11::module_& module);
+void bindSlots(pybind11::module_& module);
 void bindDeviceOperators(pybind11::module_& module);
 void bindBlocks(pybind11::module_& module);
 void bindTensorSpec(pybind11::module_& module);

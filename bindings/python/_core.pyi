@@ -345,6 +345,11 @@ def cuda_device(
 def element_kernels() -> list[tuple[str, str]]:
     """All built-in kernels except those of codecs: title, and text for NVRTC."""
 
+class HostDevice(Device):
+    """The processor as a device."""
+
+    def __init__(self) -> None: ...
+
 class SimulatedDevice(Device):
     """A device for tests. It does its work late, and no other code can access its memory."""
 
@@ -664,29 +669,13 @@ def planned_partitions(spec: TensorSpec, world_size: int, partition_bytes: int =
 def split_elements(elements: int, partitions: int) -> list[tuple[int, int]]: ...
 
 class SlotStateTable:
-    """The codec states of partitions that travel in slots, by key; in the memory of `device`, or of the processor."""
+    """The codec states of partitions that travel in slots, by key; in the memory of `device`."""
 
-    def __init__(self, device: Device = ...) -> None: ...
+    def __init__(self, device: Device) -> None: ...
     def read(self) -> dict[str, dict[str, NDArray[np.float32]]]:
         """Copies of the states, by key and by state name."""
     def put(self, key: str, state: str, values: NDArray[np.float32], block: int = 1, count: int | None = None) -> None:
         """Sets a state of a partition of `count` elements, of which `block` share a value."""
-    def multiply(self, factor: float) -> None:
-        """Multiplies all states, which are in the memory of the processor."""
-
-class SlotChanges:
-    """The states that the averages of one step change, and whether the step counts."""
-
-    def __init__(self, keeps_states: bool = True) -> None: ...
-    @property
-    def keeps_states(self) -> bool: ...
-    @property
-    def discarded(self) -> bool: ...
-    def discard(self) -> None:
-        """The step does not count: an average of it is not finite, or failed."""
-    def settle(self) -> bool:
-        """Ends the step: if it does not count, all states become what they were before it. Returns whether it does not
-        count."""
 
 class Slot:
     """A partition of a tensor and its slot; core/codec/slots/slot_blocks.h describes the fields."""
@@ -709,26 +698,27 @@ class Slot:
     worker_key: str
     aggregator_key: str
 
-DEVICE_SLOT_ALIGNMENT: int
-"""A device's slots have a multiple of so many bytes."""
+SLOT_ALIGNMENT: int
+"""Slots have a multiple of so many bytes."""
 
-class DeviceQueue:
-    """A stream of a framework on which HiPress puts work; `stream`: the address that the driver knows it by."""
+class SlotQueue:
+    """A stream of a framework on which HiPress puts work; `stream`: the address that the driver knows it by. The host's
+    work is done when a call returns. For one thread at a time."""
 
-    def __init__(self, device: Device, stream: int) -> None: ...
+    def __init__(self, device: Device, stream: int = 0) -> None: ...
     def rescale(self, tables: Sequence[SlotStateTable], now: int, before: int) -> None:
         """Multiplies all states of the device by the float at `now` / that at `before`, which then becomes the same."""
     def wait(self, seconds: float) -> None:
         """Waits until all work on the stream is done. Raises Timeout, or the device's error."""
 
-class DeviceSummedTensor:
+class SummedTensor:
     """A tensor whose encoded values ranks add, on a device. Each call puts work on the queue's stream and returns at
     once. Raises Unsupported if the device has no code for the codec; InvalidArgument."""
 
     def __init__(self, name: str, codec: Codec, count: int, number: int, device: Device) -> None: ...
     def make_statistics(
         self,
-        queue: DeviceQueue,
+        queue: SlotQueue,
         values: tuple[int, str, int],
         states: SlotStateTable,
         key: str,
@@ -737,38 +727,41 @@ class DeviceSummedTensor:
         statistics: tuple[int, int],
         gradient: int,
     ) -> None: ...
-    def make_levels(self, queue: DeviceQueue, agreed: tuple[int, int], levels: tuple[int, int]) -> None: ...
+    def make_levels(self, queue: SlotQueue, agreed: tuple[int, int], levels: tuple[int, int]) -> None: ...
     def finish(
         self,
-        queue: DeviceQueue,
+        queue: SlotQueue,
         values: tuple[int, str, int],
         factor: float,
         agreed: tuple[int, int],
         gradient: int,
         levels: tuple[int, int],
-        changed: DeviceSlotChanges,
+        changed: SlotChanges,
     ) -> None: ...
     def raise_error(self) -> None: ...
 
-class DeviceSlotChanges:
-    """SlotChanges on a device, which finds the verdict on a step and puts states back by itself."""
+class SlotChanges:
+    """The states that the averages of one step change, and whether the step counts. The device finds the verdict and
+    puts states back by itself."""
 
     def __init__(self, device: Device, keeps_states: bool = True) -> None: ...
     @property
     def keeps_states(self) -> bool: ...
     def discard(self) -> None:
         """The host knows that the step does not count: it failed."""
-    def look(self, queue: DeviceQueue, average: tuple[int, str, int]) -> None:
+    def look(self, queue: SlotQueue, average: tuple[int, str, int]) -> None:
         """Looks whether an average is finite."""
-    def write_verdict(self, queue: DeviceQueue, to: int) -> None:
-        """Copies the verdict so far to 4 bytes at this address."""
-    def read_verdicts(self, queue: DeviceQueue, first: int, stride: int, number: int) -> None:
+    def write_verdict(self, queue: SlotQueue, to: int) -> None:
+        """Writes a float that is not 0 if the step does not count so far."""
+    def read_verdicts(self, queue: SlotQueue, first: int, stride: int, number: int) -> None:
         """The step does not count if one of the verdicts, each `stride` bytes behind the other, says so."""
-    def settle(self, queue: DeviceQueue) -> None:
-        """Ends the step."""
+    def settle(self, queue: SlotQueue) -> bool:
+        """Ends the step: if it does not count, all states become what they were before it. Returns whether the host
+        knows that it does not count."""
 
-class DeviceSlotPlan:
-    """SlotPlan on a device. Each call puts work on the queue's stream and returns at once.
+class SlotPlan:
+    """A rank's computations between the collectives of an average over a process group, on a device. Each call puts
+    work on the queue's stream and returns at once.
 
     A tensor is (address, dtype, elements), memory is (address, bytes), both on the device. Raises InvalidArgument if
     memory has another size than the slots need; Unsupported if the device has no code for a codec.
@@ -780,46 +773,46 @@ class DeviceSlotPlan:
     @property
     def inward_bytes(self) -> int: ...
     def block_bytes(self, owner: int) -> int: ...
-    def prepare(self, queue: DeviceQueue, outward: tuple[int, int], inward: tuple[int, int]) -> None:
+    def prepare(self, queue: SlotQueue, outward: tuple[int, int], inward: tuple[int, int]) -> None:
         """Clears memory that no step has used yet."""
     def encode(
         self,
-        queue: DeviceQueue,
+        queue: SlotQueue,
         tensors: Sequence[tuple[int, str, int]],
         states: SlotStateTable,
         seed: int,
         step: int,
         outward: tuple[int, int],
-        changed: DeviceSlotChanges,
+        changed: SlotChanges,
     ) -> None: ...
     def average(
         self,
-        queue: DeviceQueue,
+        queue: SlotQueue,
         tensors: Sequence[tuple[int, str, int]],
         states: SlotStateTable,
         seed: int,
         step: int,
         factor: float,
         inward: tuple[int, int],
-        changed: DeviceSlotChanges,
+        changed: SlotChanges,
     ) -> None: ...
     def decode(
         self,
-        queue: DeviceQueue,
+        queue: SlotQueue,
         tensors: Sequence[tuple[int, str, int]],
         outward: tuple[int, int],
-        changed: DeviceSlotChanges,
+        changed: SlotChanges,
     ) -> None: ...
     def average_whole(
         self,
-        queue: DeviceQueue,
+        queue: SlotQueue,
         tensors: Sequence[tuple[int, str, int]],
         factor: float,
         outward: tuple[int, int],
         inward: tuple[int, int],
-        changed: DeviceSlotChanges,
+        changed: SlotChanges,
     ) -> None: ...
-    def check(self, queue: DeviceQueue, changed: DeviceSlotChanges) -> None:
+    def check(self, queue: SlotQueue, changed: SlotChanges) -> None:
         """Asks for the errors that the device has found in the work up to here."""
     def raise_error(self) -> None:
         """Raises the first error that is known by now: CorruptPayload, or the device's own."""
@@ -871,57 +864,8 @@ class DeviceOperators:
     def wait(self, seconds: float) -> None:
         """Waits until all work is done. Raises Timeout, and the errors of raise_error()."""
 
-class SlotPlan:
-    """A rank's computations between the collectives of an average over a process group.
-
-    It reads and writes tensors, which are arrays without gaps of float32, float64, float16, or int16 in place of
-    bfloat16. Raises InvalidArgument if memory has another size than the slots need; CorruptPayload.
-    """
-
-    def __init__(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> None: ...
-    @property
-    def outward_bytes(self) -> int: ...
-    @property
-    def inward_bytes(self) -> int: ...
-    def block_bytes(self, owner: int) -> int: ...
-    def encode(
-        self,
-        tensors: Sequence[NDArray[Any]],
-        states: SlotStateTable,
-        seed: int,
-        step: int,
-        outward: NDArray[np.uint8],
-        changed: SlotChanges,
-    ) -> None:
-        """Writes this rank's contributions for the other ranks."""
-    def average(
-        self,
-        tensors: Sequence[NDArray[Any]],
-        states: SlotStateTable,
-        seed: int,
-        step: int,
-        factor: float,
-        inward: NDArray[np.uint8],
-        changed: SlotChanges,
-    ) -> None:
-        """Writes the averages of this rank's partitions over the contributions, and to the tensors."""
-    def decode(self, tensors: Sequence[NDArray[Any]], outward: NDArray[np.uint8], changed: SlotChanges) -> None:
-        """Writes the averages of the other ranks' partitions to the tensors."""
-    def average_whole(
-        self,
-        tensors: Sequence[NDArray[Any]],
-        factor: float,
-        outward: NDArray[np.uint8],
-        inward: NDArray[np.uint8],
-        changed: SlotChanges,
-    ) -> None:
-        """Averages the contributions that all ranks have sent to all, and writes the averages to the tensors."""
-
 def are_zeros(values: NDArray[Any]) -> bool:
-    """Whether all bits of a tensor, as SlotPlan takes it, are 0."""
-
-def are_finite(values: NDArray[Any]) -> bool:
-    """Whether no value of a tensor, as SlotPlan takes it, is NaN or infinite."""
+    """Whether all bits of an array are 0."""
 
 def simulate_step(
     cluster: SimulatedCluster,

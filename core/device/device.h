@@ -43,11 +43,10 @@ struct DeviceEncode {
   EncodeStates states;    ///< The arrays of pointers are the host's.
   EncodeContext context;  ///< `parallel` is not used.
   std::span<std::byte> message;
-  /// Two words on the device: the size of the message in bytes, and an error number or 0.
+  /// Two words on the device: the size of the message in bytes, and an error number or 0. nullptr: the stream
+  /// works at once, throws errors, and writes the size to `bytes`.
   uint32_t* result = nullptr;
-  /// On the host: the size of the message in bytes. A stream that works at once writes it in place of
-  /// `result`.
-  size_t* bytes = nullptr;
+  size_t* bytes = nullptr;  ///< On the host.
 };
 
 struct DeviceDecode {
@@ -57,8 +56,8 @@ struct DeviceDecode {
   const uint32_t* payloadBytes = nullptr;  ///< The payload's size from an encode on the device.
   std::span<float> output;
   DecodeMode mode = DecodeMode::kAssign;
-  /// On the device: 0, or the error number of an invalid payload, which leaves the output unchanged. A stream
-  /// that works at once throws CorruptPayload instead.
+  /// On the device: 0, or the error number of an invalid payload, which leaves the output unchanged. nullptr:
+  /// the stream works at once, and throws CorruptPayload.
   uint32_t* error = nullptr;
 };
 
@@ -89,7 +88,7 @@ struct DeviceSummed {
   EncodeContext context;
   std::span<float> statistics;      ///< The rank's own; later those on which ranks have agreed.
   std::span<std::byte> levels;      ///< And one byte more: how many ranks could not encode.
-  std::span<std::byte> message;     ///< Memory for a message.
+  std::span<std::byte> message;     ///< Memory for a message; behind it is room for one byte more.
   uint32_t* words = nullptr;        ///< At the places of SummedWord.
   const float* gradient = nullptr;  ///< +0 if no rank has a gradient: the sum is zeros, and states stay.
   uint32_t* verdict = nullptr;      ///< := 1 if the sum is not finite.
@@ -160,7 +159,7 @@ class DeviceStream {
   /// The stream copies the list. By default it throws Unsupported.
   virtual void rescale(std::span<const std::span<float>> values, const float* now, const float* before);
 
-  // For the averages over process groups; by default they throw Unsupported. The stream copies the lists.
+  // For the averages over process groups (slots/); by default they throw Unsupported. The stream copies the lists.
   // `verdict`: a word that becomes 1 if a message has values that are not finite.
 
   /// Sets words to SlotSpan::found if a bit of the values is set; other words stay.
@@ -177,6 +176,9 @@ class DeviceStream {
   /// Calls `callback` when all earlier work is done, or with the failure, on a thread of the device.
   /// Callbacks of a stream come in order, and staging memory has the results by then. They must not block.
   virtual void whenDone(EndCallback callback) = 0;
+
+  /// Whether each call returns when its work is done.
+  virtual bool worksAtOnce() const { return false; }
 
   /// Device memory in which codecs compute. The stream keeps it for later calls.
   virtual size_t scratchBytes() const = 0;

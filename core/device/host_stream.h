@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host as a device: its stream does each piece of work in the call itself, on the caller's thread, and
-// throws errors.
+// The host's stream does each piece of work in the call itself, on the caller's thread. It throws errors, unless
+// the call has a word for them.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,18 @@ class HostStream final : public DeviceStream {
   void narrow(std::span<const float> values, DType dtype, void* output) override;
   void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) override;
   void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) override;
+  void rescale(std::span<const std::span<float>> values, const float* now, const float* before) override;
+  void makeStatistics(const DeviceSummed& call) override;
+  void makeLevels(const DeviceSummed& call) override;
+  void finishSum(const DeviceSummed& call) override;
+  void findNonzero(std::span<const SlotSpan> values) override;
+  void findNotFinite(DType dtype, std::span<const SlotSpan> values) override;
+  void clearUnlessZero(std::span<const SlotSpan> values) override;
+  void seal(std::span<const SlotSeal> messages, uint32_t* verdict) override;
+  void check(std::span<const SlotCheck> messages, uint32_t* verdict) override;
+  void restore(std::span<const SlotRestore> states, const uint32_t* verdict) override;
   void whenDone(EndCallback callback) override { callback(nullptr); }
+  bool worksAtOnce() const override { return true; }
   size_t scratchBytes() const override { return 0; }  // codecs count their own (codec/scratch_bytes.h)
   bool close(Milliseconds) override { return true; }
 

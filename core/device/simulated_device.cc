@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "core/device/simulated_codec.h"
+#include "core/device/host_codec.h"
 #include "core/device/simulated_stream.h"
 
 namespace hipress {
@@ -19,7 +19,7 @@ std::unique_ptr<DeviceStream> SimulatedDevice::makeStreamOn(void* /*stream*/) {
 }
 
 std::shared_ptr<const DeviceCodec> SimulatedDevice::codec(const CodecPointer&) {
-  return std::make_shared<SimulatedCodec>();
+  return std::make_shared<HostCodec>();
 }
 
 std::shared_ptr<void> SimulatedDevice::eventOn(void* stream) {

@@ -8,7 +8,6 @@
 
 #include "core/base/thread_name.h"
 #include "core/device/host_stream.h"
-#include "core/device/simulated_codec.h"
 
 namespace hipress {
 namespace {
@@ -30,17 +29,6 @@ std::vector<const void*> realOf(SimulatedMemory& memory, const std::vector<const
   std::vector<const void*> values;
   for (const void* each : list) values.push_back(memory.real(each, bytes));
   return values;
-}
-
-/// The codec's number of the error that the work throws; 0: no error.
-template <typename Work>
-uint32_t errorOf(const DeviceCodec* codec, const Work& work) {
-  try {
-    work();
-    return 0;
-  } catch (const Error& error) {
-    return static_cast<const SimulatedCodec*>(codec)->refuse(error.what());
-  }
 }
 
 }  // namespace
@@ -148,15 +136,12 @@ void SimulatedStream::encode(const DeviceEncode& call) {
       before.push_back(floats(call.states.before[state], state));
       after.push_back(floats(call.states.after[state], state));
     }
-    auto* result = reinterpret_cast<uint32_t*>(memory.real(call.result, 2 * sizeof(uint32_t)));
-    size_t bytes = 0;
     DeviceEncode there = call;
     there.input = real(memory, call.input);
     there.states = {before, after};
     there.message = real(memory, call.message);
-    there.bytes = &bytes;
-    result[1] = errorOf(call.deviceCodec, [&] { host.encode(there); });
-    result[0] = static_cast<uint32_t>(bytes);
+    there.result = reinterpret_cast<uint32_t*>(memory.real(call.result, 2 * sizeof(uint32_t)));
+    host.encode(there);
   });
 }
 
@@ -170,8 +155,9 @@ void SimulatedStream::decode(const DeviceDecode& call) {
     }
     if (!there.payload.empty()) there.payload = real(memory, there.payload);
     there.output = real(memory, call.output);
-    auto* error = reinterpret_cast<uint32_t*>(memory.real(call.error, sizeof(uint32_t)));
-    *error = errorOf(call.deviceCodec, [&] { host.decode(there); });
+    there.payloadBytes = nullptr;
+    there.error = reinterpret_cast<uint32_t*>(memory.real(call.error, sizeof(uint32_t)));
+    host.decode(there);
   });
 }
 

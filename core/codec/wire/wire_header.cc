@@ -15,7 +15,7 @@ namespace {
 // The first byte of each field; docs/wire-format.md has the same table.
 constexpr size_t kMagicAt = 0;
 constexpr size_t kVersionAt = 2;
-constexpr size_t kFlagsAt = kWireFlagsAt;
+constexpr size_t kFlagsAt = 3;
 constexpr size_t kCodecAt = 4;
 constexpr size_t kElementCountAt = 8;
 constexpr size_t kPayloadBytesAt = 16;

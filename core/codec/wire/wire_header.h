@@ -17,7 +17,6 @@ namespace hipress {
 inline constexpr size_t kWireHeaderBytes = 32;
 inline constexpr uint16_t kWireMagic = 0x5048;  // "HP"
 inline constexpr uint8_t kWireVersion = 1;
-inline constexpr size_t kWireFlagsAt = 3;  ///< The place of the flags.
 
 using WireHeaderBytes = std::array<std::byte, kWireHeaderBytes>;
 

@@ -43,7 +43,8 @@ def _start(
 ) -> Operation[torch.Tensor]:
     label = name or f"{kind} without a name"
     operators.check_tensor(tensor, label)
-    operators.check_tensor(output, label)
+    if output is not tensor:
+        operators.check_tensor(output, label)
     written = as_reals(output)
     given = written if output is tensor else as_reals(tensor)
 

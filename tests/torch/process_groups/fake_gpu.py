@@ -32,7 +32,7 @@ class FakeGpuSide(GpuSide):
         self.device = torch.device("cpu")
         self.core = _device()
         self._streams, self._queues, self._callers, self._current = [], [], {}, 0
-        self._plans = weakref.WeakSet()
+        self._workers = weakref.WeakSet()
         self._kept: list[torch.Tensor] = []
 
     @contextlib.contextmanager

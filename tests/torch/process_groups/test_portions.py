@@ -19,6 +19,7 @@ from hipress._library import load_core
 from hipress.torch.process_groups import GroupAverage, GroupOptions, slots
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout, first_owners
+from hipress.torch.process_groups.side import HostSide
 from tests.torch.ddp import training
 from tests.torch.ranks import outcomes, run
 
@@ -53,20 +54,24 @@ def test_values_without_a_codec_are_not_counted() -> None:
     exact = [slots.ExactSlots(5000, torch.float32, True), slots.ExactSlots(6000, torch.bfloat16, False)]
     (without,), (beside,) = _slots(), _slots(exact)
     assert beside.counted == without.counted
-    more = [beside.plan.block_bytes(owner) - without.plan.block_bytes(owner) for owner in range(WORLD)]
-    assert sum(more) == 4 * 5000 + 2 * 6000 + 2 * WORLD * HEADER_BYTES
-    assert beside.outward_sizes[0] == without.outward_sizes[0] + more[0]
+    more = [now - before for now, before in zip(beside.outward_sizes, without.outward_sizes, strict=True)]
+    more[1] = beside.inward_sizes[0] - without.inward_sizes[0]  # of this rank, whose block others send
+    pieces = [4 * count for _, count in load_core().split_elements(5000, WORLD)]
+    pieces += [2 * count for _, count in load_core().split_elements(6000, WORLD)]
+    padding = [-(HEADER_BYTES + piece) % load_core().SLOT_ALIGNMENT for piece in pieces]
+    assert sum(more) == 4 * 5000 + 2 * 6000 + 2 * WORLD * HEADER_BYTES + sum(padding)
 
 
 def test_the_next_step_uses_the_memory_again() -> None:
     (part,) = _slots()
     first, second = part.take(0), part.take(0)
     assert first.outward.data_ptr() != second.outward.data_ptr()
-    part.give_back(second, None)
-    part.give_back(first, None)
+    changes = HostSide().changes(True)
+    part.give_back(second, changes)
+    part.give_back(first, changes)
     part.forget_unless_used(0)
     assert part.take(1) is first
-    part.give_back(first, None)
+    part.give_back(first, changes)
     part.forget_unless_used(2)
     assert part.take(3) is not first
 

@@ -20,8 +20,8 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.side import Side
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.slots import Free, Slots, shard_slots
 from hipress.torch.reals import as_reals
@@ -196,7 +196,7 @@ class _CompressedReduceScatter(ReduceScatter):
         factor, slots = self._factor(op), self._slots(rows.dtype)
         memory, arrays = slots.take(self._unit.steps), self._arrays(rows)
         numbers = (self._states, self._seed, self._unit.steps)
-        slots.plan.encode(arrays, *numbers, memory.outward_bytes, self._changes)
+        slots.plan.encode(arrays, *numbers, memory.outward, self._changes)
         self._state.sent_bytes += memory.outward.numel()
         sizes = (slots.inward_sizes, slots.outward_sizes)
         work = None
@@ -212,7 +212,7 @@ class _CompressedReduceScatter(ReduceScatter):
                 output[columns] = part
         if work is not None:
             work.wait()
-        slots.plan.average(arrays, *numbers, factor, memory.inward_bytes, self._changes)
+        slots.plan.average(arrays, *numbers, factor, memory.inward, self._changes)
         slots.give_back(memory, self._changes)
         for columns in self._columns:
             output[columns] = rows[self._rank, columns]

@@ -32,10 +32,10 @@ from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back, known_to_torch
 from hipress.torch.process_groups.hierarchical.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.hierarchical.sharing import HostSharing
-from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.linked import LinkedAverage
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.routes import Routes
+from hipress.torch.process_groups.side import HostSide, Side
 from hipress.torch.process_groups.states.average_states import AverageStates
 from hipress.torch.process_groups.states.open_step import StepByStep
 from hipress.torch.process_groups.states.unsent import Unsent

@@ -9,8 +9,8 @@ from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.exact_values import has_factor
 from hipress.torch.process_groups.group_calls import Group
-from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.layout import Layout
+from hipress.torch.process_groups.side import Side
 from hipress.torch.process_groups.slots import ExactSlots, Slots, slots_of
 from hipress.torch.process_groups.states.residuals import Residuals
 
@@ -104,8 +104,8 @@ class Exchange:
             return
         slots, batch = portion.slots, portion.batch
         memory = portion.memory = slots.take(batch.step)
-        table, outward = self.residuals.table, memory.outward_bytes
-        slots.plan.encode(batch.values, table, self._seed, batch.step, outward, batch.changes)
+        table = self.residuals.table
+        slots.plan.encode(batch.values, table, self._seed, batch.step, memory.outward, batch.changes)
         self._count(slots.counted[0])
         if slots.travels:
             self._side.before_collective()
@@ -122,7 +122,7 @@ class Exchange:
             return
         slots, batch, memory = portion.slots, portion.batch, portion.memory
         assert memory is not None
-        table, inward = self.residuals.table, memory.inward_bytes
+        table, inward = self.residuals.table, memory.inward
         slots.plan.average(batch.values, table, self._seed, batch.step, batch.factor, inward, batch.changes)
         self._count(slots.counted[1])
         if slots.travels:
@@ -140,10 +140,9 @@ class Exchange:
             slots, batch, memory = portion.slots, portion.batch, portion.memory
             assert memory is not None
             if self._whole:
-                memories = memory.outward_bytes, memory.inward_bytes
-                slots.plan.average_whole(batch.values, batch.factor, *memories, batch.changes)
+                slots.plan.average_whole(batch.values, batch.factor, memory.outward, memory.inward, batch.changes)
             else:
-                slots.plan.decode(batch.values, memory.outward_bytes, batch.changes)
+                slots.plan.decode(batch.values, memory.outward, batch.changes)
             portion.memory = None
             slots.give_back(memory, batch.changes)
         for work, values in zip(portion.alone_works, portion.alone, strict=True):

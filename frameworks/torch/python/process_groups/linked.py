@@ -13,11 +13,9 @@ import torch
 from hipress import _core
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.process_groups import low_rank, summed
-from hipress.torch.process_groups.gpus.side import GpuSide
-from hipress.torch.process_groups.gpus.summed import GpuSummedAverage
 from hipress.torch.process_groups.group_calls import Group
-from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.low_rank import FactorBatch, LowRankAverage
+from hipress.torch.process_groups.side import Side
 from hipress.torch.process_groups.summed import SumBatch, SummedAverage
 
 
@@ -38,11 +36,7 @@ class LinkedAverage:
     def __init__(self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int], side: Side) -> None:
         self._side = side
         self._low_rank = LowRankAverage(exchange, collect)
-        self._summed = (
-            GpuSummedAverage(exchange, collect, seed=seed, numbers=numbers, side=side)
-            if isinstance(side, GpuSide)
-            else SummedAverage(exchange, collect, seed=seed, numbers=numbers)
-        )
+        self._summed = SummedAverage(exchange, collect, seed=seed, numbers=numbers, side=side)
 
     def __contains__(self, name: str) -> bool:
         return name in self._low_rank or name in self._summed
@@ -95,24 +89,24 @@ class LinkedAverage:
 
     # Third thread.
     def finish(self, batch: LinkedBatch) -> bool:
-        """Waits for the second sums, and writes the averages and the states; returns whether no average is known not
-        to be finite."""
-        factors = batch.factors is None or self._low_rank.finish(batch.factors)
-        return (batch.sums is None or self._summed.finish(batch.sums)) and factors
+        """Waits for the second sums, and writes the averages and the states; returns whether no average of factors is
+        known not to be finite. The others' step knows it itself."""
+        finite = batch.factors is None or self._low_rank.finish(batch.factors)
+        if batch.sums is not None:
+            self._summed.finish(batch.sums)
+        return finite
 
     def settle(self, discarded: bool) -> None:
-        """Ends a step. If it is discarded, the states become what they were before it. The GPU's settle themselves."""
+        """Ends a step. If it is discarded, the states of factors become what they were before it."""
         self._low_rank.settle(discarded)
-        self._summed.settle(discarded)
 
     def tables(self) -> list[_core.SlotStateTable]:
-        """The states that a GPU has."""
+        """The states that are in tables."""
         return self._summed.tables()
 
     def multiply(self, factor: float) -> None:
         """Multiplies the other states: the unit of gradients has changed."""
         self._low_rank.multiply(factor)
-        self._summed.multiply(factor)
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states."""

@@ -18,7 +18,6 @@ from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.group_calls import Group, Work
-from hipress.torch.process_groups.host_side import array_of
 from hipress.torch.process_groups.states.residuals import Floats
 
 _RESIDUAL, _FACTOR = "residual", "factor"
@@ -124,7 +123,7 @@ class LowRankAverage:
             matrix = self._spare.pop(name, None)
             if matrix is None:
                 matrix = np.empty(how.rows * how.columns, np.float32)
-            ranks.fill_(not _core.are_zeros(array_of(tensor)))
+            ranks.fill_(not _core.are_zeros(tensor.view(torch.uint8).numpy()))
             one = _Step(name, how, matrix, left.numpy(), right.numpy(), tensor, ranks.numpy())
             _core.low_rank_left(
                 tensor.float().numpy(),

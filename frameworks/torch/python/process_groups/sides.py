@@ -9,7 +9,7 @@ import torch
 
 from hipress.errors import Unsupported
 from hipress.torch.process_groups.gpus.side import GpuSide
-from hipress.torch.process_groups.host_side import HostSide, Side
+from hipress.torch.process_groups.side import HostSide, Side
 
 
 def side_for(devices: Mapping[str, torch.device]) -> Side:

@@ -13,9 +13,9 @@ import torch
 
 from hipress._library import load_core
 from hipress.torch.process_groups.dtypes import CORE_NAMES
-from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.layout import HEADER_BYTES, Layout, Partition, payload_room
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.side import HostSide, Side
 from hipress.torch.process_groups.states.residuals import key_text
 
 if TYPE_CHECKING:
@@ -26,13 +26,10 @@ _core = load_core()  # once: several threads use it
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory that the collectives of one batch send and fill; core/codec/slots/slot_blocks.h describes it."""
+    """The memory that the collectives of one batch send and fill; core/slots/slot_blocks.h describes it."""
 
     outward: torch.Tensor
     inward: torch.Tensor
-    outward_bytes: Any
-    """As the plan takes it."""
-    inward_bytes: Any
 
 
 @dataclass(frozen=True)
@@ -63,13 +60,13 @@ def slots_of(
     would start other collectives. `side`: where the ranks compute; None: on the processor.
     """
     side = HostSide() if side is None else side
-    portions = [_Portion(world, side.alignment)]
+    portions = [_Portion(world)]
     for tensor, values in enumerate(exact, len(layout.tensors)):
         for owner, (first, count) in enumerate(_core.split_elements(values.count, world)):
             portions[0].add(_exact_slot(values, tensor, owner, first, count), counted=False)
     for partition in layout.partitions:
         if portions[-1].bytes >= portion_bytes:
-            portions.append(_Portion(world, side.alignment))
+            portions.append(_Portion(world))
         portions[-1].add(_slot(layout, partition, numbers), counted=True)
     return [Slots(portion, rank=rank, world=world, whole=whole, side=side) for portion in portions]
 
@@ -95,7 +92,7 @@ def shard_slots(
     one, for random rounding. `free`: one list for all slots of shards with the same numbers of elements, codecs and
     types, which share memory.
     """
-    portion = _Portion(world, side.alignment)
+    portion = _Portion(world)
     for owner in range(world):
         for number, (name, count, codec) in enumerate(shards):
             slot: Slot = _core.Slot(codec, None)
@@ -110,8 +107,7 @@ def shard_slots(
 class _Portion:
     """Slots, and the bytes that they need in the block of each owner."""
 
-    def __init__(self, world: int, alignment: int) -> None:
-        self._alignment = alignment
+    def __init__(self, world: int) -> None:
         self.slots: list[Slot] = []
         self.sizes = [0] * world
         #: Without those of values without a codec.
@@ -123,7 +119,7 @@ class _Portion:
 
     def add(self, slot: Slot, *, counted: bool) -> None:
         size = HEADER_BYTES + slot.payload_bytes
-        slot.padding = -size % self._alignment
+        slot.padding = -size % _core.SLOT_ALIGNMENT
         size += slot.padding
         slot.offset = self.sizes[slot.owner]
         self.slots.append(slot)
@@ -159,13 +155,13 @@ class Slots:
             memory, mark = self._free.pop()
             self._side.wait_for(mark)
             return memory
-        outward, inward = self._side.memory(self.plan)
-        return Memory(outward, inward, self._side.view(outward), self._side.view(inward))
+        return Memory(*self._side.memory(self.plan))
 
     def give_back(self, memory: Memory, changes: Any) -> None:
         """No collective reads or writes it after the current stage's work so far."""
-        self._side.computed(self.plan, changes)
+        self.plan.check(changes)
         self._free.append((memory, self._side.settled()))
+        self._side.computed(self.plan)
 
     def forget_unless_used(self, step: int) -> None:
         """Frees the memory if no batch has needed it since `step`: DistributedDataParallel forms other buckets after

@@ -19,7 +19,7 @@ class Unit(Protocol):
 
     def follow(self, scaling: LossScale, tables: Sequence[SlotStateTable], others: Callable[[float], None]) -> None:
         """Gives kept values the unit of the gradients that come now: those in `tables`, and by `others(factor)` those
-        that are elsewhere in the processor's memory."""
+        that are elsewhere."""
 
     def scale(self) -> float:
         """The scale that kept values have; waits for a GPU."""
@@ -39,9 +39,13 @@ def unscaled(states: dict[str, dict[str, Any]], scale: float, but: str = "") -> 
 
 
 class HostUnit:
-    """Of values in the processor's memory."""
+    """Of values in the processor's memory.
 
-    def __init__(self) -> None:
+    `side`: a HostSide.
+    """
+
+    def __init__(self, side: Any) -> None:
+        self._side = side
         self._scale = 1.0
 
     def follow(self, scaling: LossScale, tables: Sequence[SlotStateTable], others: Callable[[float], None]) -> None:
@@ -49,10 +53,9 @@ class HostUnit:
         now = scaling.now()
         if now == self._scale:
             return
-        factor = now / self._scale
-        for table in tables:
-            table.multiply(factor)
-        others(factor)
+        both = torch.tensor([now, self._scale])
+        self._side.queue.rescale(tables, both[0].data_ptr(), both[1].data_ptr())
+        others(now / self._scale)
         self._scale = now
 
     def scale(self) -> float:

@@ -3,7 +3,7 @@
 // The slots of a process group's average, as hipress.torch.process_groups uses them: on each rank one thread
 // encodes, one averages and one decodes, each at another batch. The plan, the codecs and the table of states
 // are shared by these threads. Copies stand for the group's collectives.
-#include "core/codec/slots/slot_plan.h"
+#include "core/slots/slot_plan.h"
 
 #include <cstring>
 #include <latch>
@@ -14,6 +14,7 @@
 
 #include "core/codec/registry.h"
 #include "core/codec/wire/wire_header.h"
+#include "core/device/host_device.h"
 #include "tests/core/stress/scenarios/scenarios.h"
 #include "tests/core/stress/world/check.h"
 #include "tests/core/stress/world/world.h"
@@ -51,11 +52,18 @@ std::vector<Slot> slotsOf(const std::string& codecText, int world, int batch) {
       slot.aggregatorKey = slot.name + " aggregator " + std::to_string(part);
       size_t& offset = offsets[static_cast<size_t>(slot.owner)];
       slot.offset = offset;
-      offset += kWireHeaderBytes + slot.payloadBytes;
+      const size_t bytes = kWireHeaderBytes + slot.payloadBytes;
+      slot.padding = (kSlotAlignment - bytes % kSlotAlignment) % kSlotAlignment;
+      offset += bytes + slot.padding;
       slots.push_back(std::move(slot));
     }
   }
   return slots;
+}
+
+std::shared_ptr<Device> hostDevice() {
+  static const auto device = std::make_shared<HostDevice>();
+  return device;
 }
 
 /// One rank's part of one batch.
@@ -64,7 +72,7 @@ struct Part {
   std::vector<std::vector<float>> tensors;
   std::vector<std::byte> outward;
   std::vector<std::byte> inward;
-  SlotChanges changed;
+  SlotChanges changed{hostDevice(), true};
 
   std::vector<SlotValues> values() {
     std::vector<SlotValues> all;
@@ -116,7 +124,7 @@ Batches randomBatches(Random& random, const std::string& codec, int world) {
     batches.push_back(std::make_unique<Batch>(world));
     for (int rank = 0; rank < world; ++rank) {
       Part& part = batches.back()->parts[static_cast<size_t>(rank)];
-      part.plan = std::make_unique<SlotPlan>(slotsOf(codec, world, number % 3), rank, world, false);
+      part.plan = std::make_unique<SlotPlan>(slotsOf(codec, world, number % 3), rank, world, false, hostDevice());
       part.outward.resize(part.plan->blocks().outwardBytes());
       part.inward.resize(part.plan->blocks().inwardBytes());
       for (const size_t count : kCounts) {
@@ -136,9 +144,10 @@ void runRank(Batches& batches, SlotStateTable& states, int rank, int world, uint
     }
   };
   inThreads(3, [&](int stage) {
+    SlotQueue queue(hostDevice(), nullptr);
     if (stage == 0) {
       each([&](Batch& batch, Part& part, SlotStep step) {
-        part.plan->encode(part.values(), states, step, part.outward, part.changed);
+        part.plan->encode(queue, part.values(), states, step, part.outward, part.changed);
         batch.encoded.count_down();
       });
     } else if (stage == 1) {
@@ -146,14 +155,16 @@ void runRank(Batches& batches, SlotStateTable& states, int rank, int world, uint
         batch.encoded.wait();
         receive(batch, rank, false);
         const float factor = 1.0F / static_cast<float>(world);
-        part.plan->average(part.values(), states, step, factor, part.inward, part.changed);
+        part.plan->average(queue, part.values(), states, step, factor, part.inward, part.changed);
         batch.averaged.count_down();
       });
     } else {
       each([&](Batch& batch, Part& part, SlotStep) {
         batch.averaged.wait();
         receive(batch, rank, true);
-        part.plan->decode(part.values(), part.outward, part.changed);
+        part.plan->decode(queue, part.values(), part.outward, part.changed);
+        part.plan->check(queue.stream(), part.changed);
+        part.plan->raise();
       });
     }
   });
@@ -166,10 +177,11 @@ void stressSlots(Random& random) {
                                           "dgc(ratio=0.05)", "graddrop(ratio=0.05)", "none"});
   const int world = static_cast<int>(1 + random.below(4));
   Batches batches = randomBatches(random, codec, world);
-  std::vector<SlotStateTable> states(static_cast<size_t>(world));
+  std::vector<std::unique_ptr<SlotStateTable>> states;
+  for (int rank = 0; rank < world; ++rank) states.push_back(std::make_unique<SlotStateTable>(hostMemory));
   const uint64_t seed = random.seed();
   inThreads(world, [&](int rank) {
-    runRank(batches, states[static_cast<size_t>(rank)], rank, world, seed + static_cast<uint64_t>(rank));
+    runRank(batches, *states[static_cast<size_t>(rank)], rank, world, seed + static_cast<uint64_t>(rank));
   });
   for (const auto& batch : batches) {
     for (const Part& part : batch->parts) {

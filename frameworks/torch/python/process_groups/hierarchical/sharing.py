@@ -13,7 +13,7 @@ from hipress.torch.process_groups.batch import Batch
 from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.group_calls import NewGroup
 from hipress.torch.process_groups.hierarchical.shards import HostShards, least_loaded, pieces
-from hipress.torch.process_groups.host_side import Side
+from hipress.torch.process_groups.side import Side
 
 
 class HostSharing:

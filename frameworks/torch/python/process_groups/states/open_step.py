@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hipress.torch.process_groups.host_side import Side
+from hipress.torch.process_groups.side import Side
 
 
 def backward_pass() -> Hashable:

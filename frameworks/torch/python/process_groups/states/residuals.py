@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipress.errors import InvalidArgument
-from hipress.torch.process_groups.host_side import Side
+from hipress.torch.process_groups.side import Side
 
 if TYPE_CHECKING:
     from hipress._core import Codec, SlotStateTable

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from hipress.torch.process_groups.host_side import Side
+from hipress.torch.process_groups.side import Side
 from hipress.torch.process_groups.states.residuals import Floats, key_text
 
 #: Roles in saved states. A worker's values join the gradient of its rank.

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/slots/slot_header.h"
+
+#include <algorithm>
+#include <string>
+
+namespace hipress {
+namespace {
+
+WireHeader unpack(const Slot& slot, ConstBytes message) {
+  WireHeaderBytes bytes;
+  std::ranges::copy(message.first(kWireHeaderBytes), bytes.begin());
+  ExpectedMessage expected;
+  expected.codec = slot.codec->id();
+  expected.dtype = slot.dtype;
+  expected.elementCount = slot.count;
+  expected.maxPayloadBytes = slot.payloadBytes;
+  expected.inSlot = true;
+  const WireHeader header = unpackHeader(bytes, expected);
+  if (header.updates != 0) {
+    throw corruptPayload("it has refused the contribution of rank " + std::to_string(header.updates - 1) +
+                         " of the group");
+  }
+  if ((header.flags & kFlagAbsent) != 0) return header;
+  if (((header.flags & kFlagRaw) != 0) != slot.raw)
+    throw corruptPayload("the payload is raw on one side only");
+  if (slot.raw && header.payloadBytes != slot.payloadBytes)
+    throw corruptPayload("a raw payload has " + std::to_string(header.payloadBytes) + " bytes, not " +
+                         std::to_string(slot.payloadBytes));
+  return header;
+}
+
+}  // namespace
+
+WireHeader slotHeader(const Slot& slot, size_t payloadBytes) {
+  WireHeader header;
+  header.flags = slot.raw ? kFlagRaw : 0;
+  header.codec = slot.codec->id();
+  header.dtype = slot.dtype;
+  header.elementCount = slot.count;
+  header.payloadBytes = payloadBytes;
+  return header;
+}
+
+WireHeader checkedHeader(const Slot& slot, ConstBytes message, int sender) {
+  try {
+    const WireHeader header = unpack(slot, message);
+    if ((header.flags & kFlagAbsent) != 0 && sender != slot.owner)
+      throw corruptPayload("a contribution is absent, and only an average may be");
+    return header;
+  } catch (const Error& error) {
+    throw fromRank(error, slot, sender);
+  }
+}
+
+Error fromRank(const Error& error, const Slot& slot, int sender) {
+  return {error.kind(), "tensor '" + slot.name + "', partition " + std::to_string(slot.partition) +
+                            ", from rank " + std::to_string(sender) + " of the group: " + error.what()};
+}
+
+}  // namespace hipress
