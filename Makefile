@@ -1,4 +1,5 @@
 # Three commands set everything up: `make demo`, `make check` and `make test`. All keep their Python environment in .venv.
+# `make develop` links the package in it to this clone.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON ?= python3
@@ -26,7 +27,10 @@ FEWER_COLLECTIONS = cp tests/fewer_collections.pth \
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
-.PHONY: demo check test docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
+# What a build reads: a change of another Python file needs none (distribution/develop.py).
+COMPILED := $(filter-out %.py %.pyi,$(SOURCES)) $(shell find compll -name '*.py') bindings/python/errors.py
+
+.PHONY: demo check develop test docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
   fuzz soak
 
 install: $(VENV)/installed
@@ -66,9 +70,17 @@ wheels: $(VENV)/development
 demo: install
 	$(BIN)/python examples/torch/demo.py
 
+# An environment in which a changed Python file is live: each is a link. What is compiled is built again if it has changed.
+develop: $(VENV)/developed
+	@$(BIN)/python -m distribution.develop
+
+$(VENV)/developed: $(COMPILED) $(VENV)/development
+	+$(MAKE) install
+	touch $@
+
 # The tier for every commit: lint, and unit tests of everything in .venv. Tests marked `slow` are not in it: they start
 # processes that import a framework, compile, compute for seconds or wait for deadlines.
-check: install lint
+check: develop lint
 	$(BIN)/python -m pytest -n $(PROCESSES) -m "not slow" --ignore=tests/tensorflow --ignore=tests/mxnet
 
 # noxfile.py has the sessions, each in an environment of its own. Downloads, compiler, type check and lint run side by side,

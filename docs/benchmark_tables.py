@@ -245,9 +245,9 @@ def error_tables(result: Result) -> str:
     heads = " | ".join(f"{topology}, {ranks}:" for topology, ranks in pairs)
     return "\n".join(
         [
-            f"The training `{shown}`, by topology and number of ranks:\n",
+            f"The training run `{shown}`, by topology and number of ranks:\n",
             table(f"Codec | Bits: | {heads}", by_topology),
-            f"All trainings over {topologies[0]} with {counts[0]} ranks:\n",
+            f"All training runs over {topologies[0]} with {counts[0]} ranks:\n",
             table(f"Codec | Bits: | {' | '.join(f'{each}:' for each in trainings)}", by_training),
         ]
     )
@@ -327,7 +327,7 @@ def accuracy_table(result: Result) -> str:
 
 
 def precision_table(result: Result) -> str:
-    """A row for each training of the laboratory exercise, with the data sets side by side."""
+    """A row for each training run of the laboratory exercise, with the data sets side by side."""
     if not result:
         return NOT_MEASURED.capitalize() + ".\n"
     sets = list(dict.fromkeys(row["data"] for row in result))

@@ -12,7 +12,7 @@ _WHOLE, _KEPT = "uninterrupted", "residuals kept"
 
 
 def resumed_table(results: Mapping[str, tables.Result]) -> str:
-    """A row for each training, and for each system a sentence about the differences of the seeds."""
+    """A row for each training run, and for each system a sentence about the differences of the seeds."""
     measured = {name: result for name, result in results.items() if result}
     if not measured:
         return tables.NOT_MEASURED.capitalize() + ".\n"

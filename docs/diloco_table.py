@@ -13,7 +13,7 @@ _HEADS = (
 
 
 def diloco_table(result: tables.Result) -> str:
-    """A row for each training, and sentences about the bytes and the hidden time."""
+    """A row for each training run, and sentences about the bytes and the hidden time."""
     if not result:
         return tables.NOT_MEASURED.capitalize() + ".\n"
     rows = {row["system"]: row for row in result}

@@ -31,7 +31,7 @@ def against(time_s: float | None, peer_s: float | None) -> str:
 
 
 def steps_table(results: Mapping[str, tables.Result]) -> str:
-    """A row for each training, by its description."""
+    """A row for each training run, by its description."""
     lines: list[tuple[str, ...]] = []
     for shown, result in results.items():
         if not result:

@@ -32,7 +32,7 @@ def optimizers_table(result: tables.Result) -> str:
 
 
 def adam_table(results: list[tables.Result]) -> str:
-    """The table of AdamW trainings: a row for each codec, with the loss of each seed and the mean."""
+    """The table of AdamW training runs: a row for each codec, with the loss of each seed and the mean."""
     if not all(results):
         return tables.NOT_MEASURED.capitalize() + ".\n"
     seeds = [{_label(row): row for row in result or []} for result in results]

@@ -37,7 +37,7 @@ def decision_table(results: Mapping[str, tables.Result]) -> str:
 
 
 def replanning_table(result: tables.Result) -> str:
-    """A row for each plan of a training in which the links change."""
+    """A row for each plan of a training run in which the links change."""
     if result is None:
         return tables.NOT_MEASURED.capitalize() + ".\n"
     lines = []

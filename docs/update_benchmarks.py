@@ -132,10 +132,11 @@ cost of adapter and engine.
 """
 _ACCURACY = """\
 The task is handwritten digits. The accuracy is the share of correctly classified test images; one image is 0.17 %. The
-frameworks draw initial weights and the order of images differently. A training with differing replicas has no result.
+frameworks draw initial weights and the order of images differently. A training run with differing replicas has no
+result.
 """
 _RESUMED = """\
-A training of [4 ranks](../benchmarks/README.md#checkpointspy) beside the same training that goes on from a
+A training run of [4 ranks](../benchmarks/README.md#checkpointspy) beside the same training run that goes on from a
 [checkpoint](guide/checkpoints.md) with 2 new processes after a third of the steps, and with 8 after two thirds. A step
 has the same sequences with any number of ranks. With seed 0 a further training leaves the residuals of the checkpoints
 out.
@@ -148,8 +149,8 @@ threads of rank 0. *This rank's*: `codec_states(exact=True)`, and the `state_dic
 """
 _LABORATORY = """\
 [examples/torch/precision_lab.py](../examples/torch/precision_lab.py) trains a small network alone, and on 2 and 4 ranks
-of one machine with gradients in each format. All trainings see the same images in each step. The ranks share two cores
-and memory, and the machine did other work at the same time: compare accuracies and bytes, not times.
+of one machine with gradients in each format. All training runs see the same images in each step. The ranks share two
+cores and memory, and the machine did other work at the same time: compare accuracies and bytes, not times.
 """
 _BLOCKS = """\
 4 hosts, links of 1gbit. `int8` and `int4` have a scale for each block of 256 values.
@@ -161,10 +162,10 @@ _POWERSGD = """\
 _ERROR = """\
 The tables show the squared distance of the average of compressed gradients from the exact average, divided by the
 squared length of the exact average (vNMSE). *Bits*: the number of bits of an encoded element. The gradients come from
-three trainings: handwritten digits, a text, and photographs without noise. Codecs with error feedback start with zero
-states: later steps make up for the loss of one step. A ring encodes each sum again at every hop; `ps` encodes it once.
-With `int8_shared` and `thc` no rank encodes a sum again, so the error does not depend on the topology. 8 bits hold the
-sum of all ranks, so each rank has few levels; *–* stands where the sum could overflow. The column counts 8 bits
+three training runs: handwritten digits, a text, and photographs without noise. Codecs with error feedback start with
+zero states: later steps make up for the loss of one step. A ring encodes each sum again at every hop; `ps` encodes it
+once. With `int8_shared` and `thc` no rank encodes a sum again, so the error does not depend on the topology. 8 bits
+hold the sum of all ranks, so each rank has few levels; *–* stands where the sum could overflow. The column counts 8 bits
 for every level; the engine sends a rank's own levels [in 4](algorithms.md#sums-of-encoded-values) if they are up to 7.
 """
 _PLANNING = """\
@@ -182,9 +183,9 @@ _LINKED = """\
 All over `ps`.
 """
 _REPLANNING = """\
-`plan="auto"` in a training on 2 hosts with the gradients of ResNet-50. Its backward takes 0.5 s and leaves the
-processors idle. The rate of the links changes during the training. All ranks change plans in the same step. At the end
-their parameters are identical, and no residual is lost.
+`plan="auto"` in a training run on 2 hosts with the gradients of ResNet-50. Its backward takes 0.5 s and leaves the
+processors idle. The rate of the links changes during the training run. All ranks change plans in the same step. At the
+end their parameters are identical, and no residual is lost.
 """
 _SPEED = """\
 The planner uses the costs of the profile `sosp21-56g`, and runs on one core.
@@ -369,7 +370,7 @@ def guide_block(load: Load) -> str:
 
 
 def changing_block(load: Load) -> str:
-    """The table of the training in which the links change."""
+    """The table of the training run in which the links change."""
     return replanning_table(load(REPLANNING))
 
 

@@ -95,6 +95,7 @@ def main() -> None:
     makers = [
         *(launcher.environment for launcher in LAUNCHERS.values()),
         lambda: environment("browser", ["browser"]),
+        lambda: environment("editors", ["pyright"]),
         lambda: environment("distribution", ["bare"]),
         recipes,
     ]

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/module/buffers.h"
@@ -18,6 +19,7 @@
 #include "core/codec/generated_codec.h"
 #include "core/codec/merged_decoded.h"
 #include "core/codec/registry.h"
+#include "core/codec/text/codec_text.h"
 #include "core/ops/cuda/cuda_codec.h"
 
 namespace py = pybind11;
@@ -263,6 +265,13 @@ void bindCodec(py::module_& module) {
   module.def(
       "create_codec", [](const std::string& text) { return shared(createCodec(text)); }, py::arg("text"),
       "Makes a codec from `name` or `name(option=value, ...)`.");
+  module.def(
+      "parse_codec_text",
+      [](const std::string& text) {
+        CodecText parsed = parseCodecText(text);
+        return std::pair(std::move(parsed.name), std::move(parsed.options));
+      },
+      py::arg("text"), "The name in a codec's text, and its options as they are written there.");
   module.def("describe_codecs", &describe, py::arg("encode") = true,
              "Name, number, summary, options and states of every codec that encodes, or of the others.");
   module.def("load_codec_library", &loadCodecLibrary, py::arg("path"),

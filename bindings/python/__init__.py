@@ -7,6 +7,7 @@ adapters share.
 
 from __future__ import annotations
 
+from hipress import codecs
 from hipress.codecs import load_codec
 from hipress.errors import (
     CodecWarning,
@@ -51,6 +52,7 @@ __all__ = [
     "Timeout",
     "TransportError",
     "Unsupported",
+    "codecs",
     "load_codec",
     "memory_stats",
     "whole_file",

@@ -127,6 +127,9 @@ FLAG_ZEROS: int
 FLAG_NOT_FINITE: int
 
 def create_codec(text: str) -> Codec: ...
+def parse_codec_text(text: str) -> tuple[str, dict[str, str]]:
+    """The name in a codec's text, and its options as they are written there. Raises InvalidArgument."""
+
 def describe_codecs(encode: bool = True) -> list[CodecDescription]:
     """The codecs that have an encoding; with `encode` False, the codecs without one."""
 

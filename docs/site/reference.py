@@ -9,6 +9,7 @@ from pathlib import Path
 #: The modules whose `__all__` is the public interface.
 MODULES = (
     "hipress",
+    "hipress.codecs",
     "hipress.torch",
     "hipress.torch.ddp",
     "hipress.torch.fsdp",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -71,8 +70,10 @@ class CodecAdvice:
         All ranks warn, so if a filter makes the warning an error, all ranks raise it.
         """
         for codec in codecs:
-            family = codec.partition("(")[0]
-            if family in self._said or not (objection := self.objection(codec)):
+            if not (objection := self.objection(codec)):
+                continue
+            family, _ = load_core().parse_codec_text(codec)
+            if family in self._said:
                 continue
             self._said.add(family)
             if left_out:
@@ -88,8 +89,7 @@ def _own(optimizer: OptimizerTraits) -> str:
 
 def _momentum_of(signature: str) -> float:
     """The option `momentum` of the codec; 1 if the codec has no such option."""
-    found = re.search(r"\bmomentum=([^,)]+)", signature)
-    return float(found[1]) if found else 1.0
+    return float(load_core().parse_codec_text(signature)[1].get("momentum", 1.0))
 
 
 def _depth_of_user() -> int:

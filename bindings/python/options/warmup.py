@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipress._library import load_core
+from hipress.codecs.typed import codec_text
 from hipress.errors import InvalidArgument
 
 #: The ratios of deep gradient compression (Lin et al., 2018, section 3.3), where they are sparsities of 75 %, 93.75 %,
@@ -83,15 +83,12 @@ def warmup_of(given: int | Warmup | None) -> Warmup | None:
 
 def with_ratio(codec: str, ratio: float) -> str:
     """The codec's text with another `ratio`. Raises InvalidArgument if the codec has no option `ratio`."""
-    if not re.search(r"\bratio=", load_core().create_codec(codec).signature):
-        raise InvalidArgument(f"codec {codec!r} has no option ratio, which a warm-up with ratios changes: give codec=")
-    name, _, rest = codec.partition("(")
-    options = [each.strip() for each in rest.rstrip(")").split(",") if each.strip()]
-    return f"{name.strip()}({', '.join([f'ratio={ratio!r}', *(each for each in options if not _sets_ratio(each))])})"
-
-
-def _sets_ratio(option: str) -> bool:
-    return option.partition("=")[0].strip() == "ratio"
+    core = load_core()
+    if "ratio" not in core.parse_codec_text(core.create_codec(codec).signature)[1]:
+        raise InvalidArgument(f"codec '{codec}' has no option ratio, which a warm-up with ratios changes: give codec=")
+    name, options = core.parse_codec_text(codec)
+    options.pop("ratio", None)
+    return codec_text(name, {"ratio": ratio, **options})
 
 
 def _is_share(value: object) -> bool:

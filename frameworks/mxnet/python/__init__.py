@@ -16,6 +16,7 @@ from hipress.mxnet.required import import_mxnet
 
 import_mxnet()
 
+from hipress import codecs  # noqa: E402
 from hipress.adapter.objects import allgather_object, broadcast_object  # noqa: E402
 from hipress.adapter.process_sets import (  # noqa: E402
     ProcessSet,
@@ -132,6 +133,7 @@ __all__ = [
     "broadcast_parameters",
     "ccl_built",
     "codec_states",
+    "codecs",
     "counters",
     "cross_rank",
     "cross_size",

@@ -27,6 +27,7 @@ from hipress.tensorflow.library import load_operators
 
 load_operators()  # its error names the missing part; other modules would fail on an unknown TensorFlow without a reason
 
+from hipress import codecs
 from hipress.adapter.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from hipress.adapter.reduce_ops import Adasum, Average, Max, Min, Product, Sum
 from hipress.built import (
@@ -141,6 +142,7 @@ __all__ = [
     "broadcast_variables",
     "ccl_built",
     "codec_states",
+    "codecs",
     "counters",
     "cross_rank",
     "cross_size",

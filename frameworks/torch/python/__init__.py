@@ -16,6 +16,7 @@ from hipress.torch.required import import_torch
 
 import_torch()
 
+from hipress import codecs  # noqa: E402
 from hipress.adapter.objects import (  # noqa: E402
     allgather_object,
     broadcast_object,
@@ -172,6 +173,7 @@ __all__ = [
     "broadcast_parameters",
     "ccl_built",
     "codec_states",
+    "codecs",
     "counters",
     "cross_rank",
     "cross_size",

@@ -34,11 +34,13 @@ def _wrong_calls(_rank: int) -> None:
         ddp.compress(net, "onebit")  # type: ignore[arg-type]
     model = DistributedDataParallel(net)
     wrong: list[tuple[dict[str, Any], str]] = [
+        ({}, r"compress\(model, codec\) needs a codec, such as codec='int8'"),
+        ({"warmup": 2, "topology": "allgather"}, "needs a codec"),
         ({"codec": "onebt"}, "onebt"),
-        ({"topology": "star"}, "topology 'star' does not exist"),
+        ({"codec": "int8", "topology": "star"}, "topology 'star' does not exist"),
         ({"codec_for": {"frist.weight": "fp16"}}, "frist.weight"),
-        ({"carrier": "pigeon"}, "carrier='pigeon' does not exist"),
-        ({"min_compress_bytes": -1}, "min_compress_bytes"),
+        ({"codec": "int8", "carrier": "pigeon"}, "carrier='pigeon' does not exist"),
+        ({"codec": "int8", "min_compress_bytes": -1}, "min_compress_bytes"),
     ]
     for arguments, text in wrong:
         with pytest.raises(hp.InvalidArgument, match=text):

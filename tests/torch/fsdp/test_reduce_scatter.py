@@ -185,6 +185,10 @@ def _misused(rank: int) -> None:
     mesh = init_device_mesh("cpu", (2,))
     with pytest.raises(hp.InvalidArgument, match="call fully_shard"):
         fsdp.compress_reduce_scatter(nn.Linear(4, 4), "fp16")
+    with pytest.raises(hp.InvalidArgument, match="needs a codec"):
+        fsdp.compress_reduce_scatter(_sharded(mesh))
+    with pytest.raises(hp.InvalidArgument, match="needs a codec"):
+        fsdp.compress_replicas(_sharded(mesh), mesh.get_group())
     for codec in ("onebit", "dgc(ratio=0.1)"):
         with pytest.raises(hp.Unsupported, match="without error feedback"):
             fsdp.compress_reduce_scatter(_sharded(mesh), codec)

@@ -32,7 +32,7 @@ hook.__annotations__ = {"bucket": GradBucket, "return": torch.futures.Future[tor
 
 
 @takes(HookOptions, **WORDS)
-def compress(model: torch.nn.Module, codec: str = "none", **options: Unpack[HookBesideCodec]) -> HookState:
+def compress(model: torch.nn.Module, codec: str | None = None, **options: Unpack[HookBesideCodec]) -> HookState:
     """Makes `model` average its gradients compressed; returns the hook's state, which belongs into checkpoints.
 
     All ranks call it after they have wrapped the model and before the first backward pass, with the same arguments.
@@ -44,8 +44,8 @@ def compress(model: torch.nn.Module, codec: str = "none", **options: Unpack[Hook
         {codec, carrier, topology, min_compress_bytes, compress_vectors, codec_for, ranks_per_host, host_group}
         {warmup, plan, seed, scaler}
 
-    Raises InvalidArgument, also for a plan of other tensors or another number of ranks; Unsupported; Mismatch, on all
-    ranks, if the ranks' parameters or arguments differ.
+    Raises InvalidArgument, also without codec, codec_for and plan, and for a plan of other tensors or another number of
+    ranks; Unsupported; Mismatch, on all ranks, if the ranks' parameters or arguments differ.
     """
     state = HookState(model, codec, **options)
     ddp = replicated(model).ddp

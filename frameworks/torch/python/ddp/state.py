@@ -23,7 +23,7 @@ from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
 from hipress.torch.ddp.plain import Plain
 from hipress.torch.process_groups.agreement import agreeing
 from hipress.torch.process_groups.dtypes import shape_of
-from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.options import GroupOptions, chosen_codec
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.scaling.loss_scale import LossScale
@@ -72,14 +72,15 @@ class HookState:
     """
 
     @takes(HookOptions, **WORDS)
-    def __init__(self, model: torch.nn.Module, codec: str = "none", **options: Unpack[HookBesideCodec]) -> None:
+    def __init__(self, model: torch.nn.Module, codec: str | None = None, **options: Unpack[HookBesideCodec]) -> None:
         found = replicated(model)
         if torch._dynamo.config.optimize_ddp == "python_reducer":
             raise Unsupported(
                 "torch._dynamo.config.optimize_ddp='python_reducer' averages gradients without communication hooks: "
                 "set it to 'ddp_optimizer'"
             )
-        given = filled(HookOptions, {**options, "codec": codec})
+        instead = options.get("plan"), options.get("codec_for")
+        given = filled(HookOptions, {**options, "codec": chosen_codec(codec, "compress(model, codec)", *instead)})
         carrier, plan, host_group = given.pop("carrier"), given.pop("plan"), given.pop("host_group")
         given["scaler"] = LossScale(given["scaler"], "hipress.torch.ddp.compress(model, codec=..., scaler=scaler)")
         special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}

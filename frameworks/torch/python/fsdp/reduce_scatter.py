@@ -20,7 +20,7 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.options import GroupOptions, chosen_codec
 from hipress.torch.process_groups.side import Side
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.slots import Free, Slots, shard_slots
@@ -32,7 +32,7 @@ _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_sc
 
 def compress_reduce_scatter(
     model: torch.nn.Module,
-    codec: str = "none",
+    codec: str | None = None,
     *,
     min_compress_bytes: int = MIN_COMPRESS_BYTES,
     compress_vectors: bool = False,
@@ -56,14 +56,14 @@ def compress_reduce_scatter(
     """
     units = units_of(model, "compress_reduce_scatter")
     options = GroupOptions(
-        codec=codec,
+        codec=chosen_codec(codec, "compress_reduce_scatter(model, codec)", codec_for),
         min_compress_bytes=min_compress_bytes,
         compress_vectors=compress_vectors,
         codec_for=dict(codec_for or {}),
         seed=seed,
     )
     options.check([name for unit in units for name in unit.shapes])
-    for text in (codec, *options.codec_for.values()):
+    for text in (options.codec, *options.codec_for.values()):
         if states := GroupOptions(codec=text).main_codec().states:
             raise Unsupported(
                 f"codec '{text}' keeps a state ('{states[0]}') of the whole model on each rank, and FSDP shards it: "

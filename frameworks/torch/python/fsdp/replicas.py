@@ -17,7 +17,7 @@ from hipress.options.warmup import warmup_of
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import TensorShape
-from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.options import GroupOptions, chosen_codec
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.states.open_step import backward_pass
 from hipress.torch.reals import as_reals
@@ -40,7 +40,7 @@ _WORDS = {
 
 @takes(GroupTravel, **_WORDS)
 def compress_replicas(
-    model: torch.nn.Module, replicate_group: dist.ProcessGroup, codec: str = "none", **options: Unpack[BesideCodec]
+    model: torch.nn.Module, replicate_group: dist.ProcessGroup, codec: str | None = None, **options: Unpack[BesideCodec]
 ) -> ReplicaState:
     """Averages the model's gradient shards over `replicate_group`, compressed; returns the state for checkpoints.
 
@@ -56,7 +56,8 @@ def compress_replicas(
     Raises InvalidArgument, Unsupported; Mismatch, on all ranks of the group, if their shards or arguments differ.
     """
     units = units_of(model, "compress_replicas")
-    given = filled(GroupTravel, {**options, "codec": codec})
+    chosen = chosen_codec(codec, "compress_replicas(model, replicate_group, codec)", options.get("codec_for"))
+    given = filled(GroupTravel, {**options, "codec": chosen})
     given["scaler"] = LossScale(given["scaler"], "compress_replicas(model, replicate_group, codec, scaler=scaler)")
     how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])})
     if how.topology == "hierarchical":

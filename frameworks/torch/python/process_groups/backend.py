@@ -30,7 +30,7 @@ class BackendOptions(Backend.Options):
 
     def __init__(
         self,
-        codec: str = "none",
+        codec: str,
         *,
         topology: str = "ps",
         ranks_per_host: int = 0,

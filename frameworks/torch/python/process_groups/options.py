@@ -17,6 +17,16 @@ from hipress.options.warmup import Warmup
 TOPOLOGIES = ("ps", "allgather", "hierarchical")
 
 
+def chosen_codec(codec: str | None, call: str, *instead: object) -> str:
+    """The codec that `call` was given. Raises InvalidArgument if it got none, nor anything `instead`: it would cost
+    groups and threads and compress nothing."""
+    if codec is None and not any(instead):
+        raise InvalidArgument(
+            f"{call} needs a codec, such as codec='int8'; codec='none' averages exact values, as without HiPress"
+        )
+    return "none" if codec is None else codec
+
+
 @dataclass(frozen=True)
 class GroupOptions:
     """How tensors are averaged over a process group. The same on all ranks of the group."""

@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 
 from hipress._library import load_core
+from hipress.codecs.typed import LoadedCodec
 from hipress.errors import InvalidArgument
 
 
-def load_codec(path: str | os.PathLike[str], *, timeout: float = 300.0) -> str:
-    """Loads the codec of a CompLL program into this process and returns its name, for `codec="name(option=1)"`.
+def load_codec(path: str | os.PathLike[str], *, timeout: float = 300.0) -> LoadedCodec:
+    """Loads the codec of a CompLL program into this process and returns it: a text, its name, for `codec=`. A call
+    gives it options: `load_codec("own.cll")(ratio=0.1)` is "own(ratio=0.1)".
 
     Every rank calls it before it uses the name. The first call for a program compiles it with this machine's C++
     compiler ($CXX, or else g++, c++ or clang++) in a few seconds, and keeps the library in $HIPRESS_CACHE,
@@ -28,7 +30,7 @@ def load_codec(path: str | os.PathLike[str], *, timeout: float = 300.0) -> str:
     """
     file = Path(path)
     if file.suffix == ".so":
-        return str(load_core().load_codec_library(str(file)))
+        return LoadedCodec(load_core().load_codec_library(str(file)))
     # Imported here, because a script that uses only built-in codecs does not need it.
     from hipress.compll.build.cache import opened
     from hipress.compll.build.codec import library_of, read_codec
@@ -36,6 +38,6 @@ def load_codec(path: str | os.PathLike[str], *, timeout: float = 300.0) -> str:
     library = library_of(read_codec(file), timeout)
     with opened(library) as name:
         try:
-            return str(load_core().load_codec_library(name))
+            return LoadedCodec(load_core().load_codec_library(name))
         except InvalidArgument as error:
             raise InvalidArgument(f"{file}: {error}".replace(name, str(library))) from None

@@ -1,0 +1,1 @@
+../../bindings/python/__init__.py

@@ -1,0 +1,1 @@
+../../bindings/python/file_replacement.py

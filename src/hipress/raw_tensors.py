@@ -1,0 +1,1 @@
+../../bindings/python/raw_tensors.py
