@@ -165,8 +165,9 @@ squared length of the exact average (vNMSE). *Bits*: the number of bits of an en
 three training runs: handwritten digits, a text, and photographs without noise. Codecs with error feedback start with
 zero states: later steps make up for the loss of one step. A ring encodes each sum again at every hop; `ps` encodes it
 once. With `int8_shared` and `thc` no rank encodes a sum again, so the error does not depend on the topology. 8 bits
-hold the sum of all ranks, so each rank has few levels; *–* stands where the sum could overflow. The column counts 8 bits
-for every level; the engine sends a rank's own levels [in 4](algorithms.md#sums-of-encoded-values) if they are up to 7.
+hold the sum of all ranks, so each rank has few levels; *–* stands where the sum could overflow. The column counts 8
+bits for every level; the engine sends a rank's own levels [in 4](algorithms.md#sums-of-encoded-values) if they are up
+to 7.
 """
 _PLANNING = """\
 All gradients of a model on 4 hosts. The time starts when all gradients are complete, and ends when all averages are

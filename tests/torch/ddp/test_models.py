@@ -207,7 +207,7 @@ def _wrong_states(_rank: int) -> None:
         ddp.compress(tied, "onebit", codec_for={"head.weight": "fp16"})
     model = DistributedDataParallel(training.Net())
     for options, text in [
-        ({"codec": None}, "codec=None"),
+        ({"codec": None}, "needs a codec"),
         ({"codec": "onebit", "codec_for": {"first.weight": None}}, r"codec_for\['first.weight'\]=None"),
     ]:
         with pytest.raises(hp.InvalidArgument, match=text):
