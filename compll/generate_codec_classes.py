@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ HEAD = '''# SPDX-License-Identifier: Apache-2.0
 It is longer than 500 lines because it has a class for each codec.
 """
 
+# fmt: off
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -81,6 +84,20 @@ def value_of(kind: str, default: str) -> str:
     return repr(float(default)) if kind == "float" else default
 
 
+def wrapped(start: str, arguments: Sequence[str], end: str) -> list[str]:
+    """A call in lines of at most 120 characters."""
+    indent = " " * len(start)
+    lines = [start]
+    for number, argument in enumerate(arguments):
+        last = number + 1 == len(arguments)
+        piece = argument + (end if last else ",")
+        if lines[-1].strip() and len(lines[-1]) + 1 + len(piece) > 120:
+            lines.append(indent)
+        space = "" if lines[-1] in (start, indent) else " "
+        lines[-1] += space + piece
+    return lines
+
+
 def class_of(codec: _core.CodecDescription) -> str:
     """The class of a codec."""
     name = codec["name"]
@@ -93,22 +110,17 @@ def class_of(codec: _core.CodecDescription) -> str:
             said = f"{option['name']}: {option['meaning']}"
             text += textwrap.wrap(said, 116, initial_indent=" " * 8, subsequent_indent=" " * 12)
         text += ['    """', "", *(f"    {option}: {kind}" for option, kind in kinds.items()), ""]
-        given = [
-            f"{option['name']}: {kinds[option['name']]} = {value_of(kinds[option['name']], option['default'])}"
-            for option in codec["options"]
-        ]
-        text += [
-            "    def __new__(",
-            "        cls,",
-            "        *,",
-            *(f"        {each}," for each in given),
-            "    ) -> Self:",
-        ]
-        text += ["        return super().__new__(", "            cls,", f'            "{name}",']
-        text += [*(f"            {option}={option}," for option in kinds), "        )"]
     else:
         text[-1] += '"""'
-        text += ["", "    def __new__(cls) -> Self:", f'        return super().__new__(cls, "{name}")']
+        text += [""]
+    given = ["cls", "*"] if kinds else ["cls"]
+    for option in codec["options"]:
+        kind = kinds[option["name"]]
+        given.append(f"{option['name']}: {kind} = {value_of(kind, option['default'])}")
+    text += [*wrapped("    def __new__(", given, ") -> Self:")]
+    text += [
+        *wrapped("        return super().__new__(", ["cls", f'"{name}"', *(f"{each}={each}" for each in kinds)], ")")
+    ]
     return "\n".join(text) + "\n"
 
 

@@ -205,6 +205,7 @@ the bold cells.
 
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
 images or four texts. With a smaller batch a rank computes less but compresses the same amount, on the same two cores.
+Where rows of HiPress' hook stand, these were cores of an Intel Xeon.
 """
 _GPU_TRAINING = """\
 `make bench-gpu` measures these, too: 4 hosts, one rank each, with 32 images or texts in a batch. The hosts are emulated

@@ -159,8 +159,8 @@ class DeviceStream {
   /// The stream copies the list. By default it throws Unsupported.
   virtual void rescale(std::span<const std::span<float>> values, const float* now, const float* before);
 
-  // For the averages over process groups (slots/); by default they throw Unsupported. The stream copies the lists.
-  // `verdict`: a word that becomes 1 if a message has values that are not finite.
+  // For the averages over process groups (slots/); by default they throw Unsupported. The stream copies the
+  // lists. `verdict`: a word that becomes 1 if a message has values that are not finite.
 
   /// Sets words to SlotSpan::found if a bit of the values is set; other words stay.
   virtual void findNonzero(std::span<const SlotSpan> values);

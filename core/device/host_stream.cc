@@ -60,8 +60,7 @@ void HostStream::encode(const DeviceEncode& call) {
     return;
   }
   call.result[0] = 0;
-  call.result[1] =
-      errorOf(call.deviceCodec, [&] { call.result[0] = static_cast<uint32_t>(encoded()); });
+  call.result[1] = errorOf(call.deviceCodec, [&] { call.result[0] = static_cast<uint32_t>(encoded()); });
 }
 
 void HostStream::decode(const DeviceDecode& call) {

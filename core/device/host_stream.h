@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's stream does each piece of work in the call itself, on the caller's thread. It throws errors, unless
-// the call has a word for them.
+// The host's stream does each piece of work in the call itself, on the caller's thread. It throws errors,
+// unless the call has a word for them.
 #pragma once
 
 #include <algorithm>

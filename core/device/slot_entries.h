@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device does with many slots of a process group's average at once (slots/): the lists of such work. All pointers are the device's. Kernels read these types, too.
+// What a device does with many slots of a process group's average at once (slots/): the lists of such work.
+// All pointers are the device's. Kernels read these types, too.
 #pragma once
 
 #include <cstddef>

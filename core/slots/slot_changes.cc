@@ -41,8 +41,8 @@ uint32_t* SlotChanges::verdict() const {
   return shared_->verdict;
 }
 
-void SlotChanges::add(const std::string& key, std::shared_ptr<SlotStates> states,
-                            const uint32_t* absent, std::shared_ptr<const void> owner) {
+void SlotChanges::add(const std::string& key, std::shared_ptr<SlotStates> states, const uint32_t* absent,
+                      std::shared_ptr<const void> owner) {
   const std::lock_guard lock(shared_->mutex);
   shared_->changed.insert_or_assign(key, Change{std::move(states), absent, std::move(owner)});
 }
@@ -66,8 +66,7 @@ void SlotChanges::writeVerdict(DeviceStream& stream, std::byte* to) const {
   stream.findNonzero(std::span(&asked, 1));
 }
 
-void SlotChanges::readVerdicts(DeviceStream& stream, std::byte* first, size_t stride,
-                                     size_t number) const {
+void SlotChanges::readVerdicts(DeviceStream& stream, std::byte* first, size_t stride, size_t number) const {
   std::vector<SlotSpan> words;
   for (size_t one = 0; one < number; ++one)
     words.push_back({first + one * stride, 1, sizeof(uint32_t), verdict()});

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The states that the averages of one step change, and whether the step counts. A loss scaler discards a step
-// with an average that is not finite, on all ranks; then all states have to be what they were before the step,
-// also on ranks and of tensors whose values were finite. The results tell: all ranks get the same ones, so all
-// come to the same verdict. The device finds it in a word of its memory and puts states back by it, so nobody
-// waits for a GPU.
+// with an average that is not finite, on all ranks; then all states have to be what they were before the
+// step, also on ranks and of tensors whose values were finite. The results tell: all ranks get the same ones,
+// so all come to the same verdict. The device finds it in a word of its memory and puts states back by it, so
+// nobody waits for a GPU.
 #pragma once
 
 #include <cstddef>
@@ -50,8 +50,8 @@ class SlotChanges {
   /// The step does not count if one of `number` such floats, each `stride` bytes behind the other, says so.
   void readVerdicts(DeviceStream& stream, std::byte* first, size_t stride, size_t number) const;
   /// Ends the step: if it does not count, all states become what they were before it. The work on the states
-  /// before and after is on the stream before and after this. Returns whether the host knows that the step does
-  /// not count.
+  /// before and after is on the stream before and after this. Returns whether the host knows that the step
+  /// does not count.
   bool settle(DeviceStream& stream);
 
  private:

@@ -15,7 +15,7 @@ SlotSpan SlotPlan::spanOf(size_t number, const SlotValues& values, uint32_t* wor
 }
 
 void SlotPlan::findZeros(DeviceStream& stream, std::span<const SlotValues> tensors,
-                               const SlotChanges& changed) {
+                         const SlotChanges& changed) {
   if (!changed.keepsStates() && !shared_->keepsStates) return;
   stream.fillZeros(std::as_writable_bytes(shared_->words->anew()));
   std::vector<SlotSpan> asked;
@@ -68,8 +68,7 @@ SlotCheck SlotPlan::checkOf(size_t number, ConstBytes message, int sender) const
   return one;
 }
 
-void SlotPlan::checkContributions(DeviceStream& stream, ConstBytes inward,
-                                        const SlotChanges& changed) {
+void SlotPlan::checkContributions(DeviceStream& stream, ConstBytes inward, const SlotChanges& changed) {
   std::vector<SlotCheck> come;
   for (size_t number = 0; number < blocks().slots().size(); ++number) {
     const Slot& slot = blocks().slots()[number];
@@ -82,9 +81,8 @@ void SlotPlan::checkContributions(DeviceStream& stream, ConstBytes inward,
   stream.check(come, changed.verdict());
 }
 
-void SlotPlan::lookAt(DeviceStream& stream, std::span<const SlotValues> tensors,
-                            const SlotChanges& changed,
-                            const std::function<bool(const Slot&, DType)>& asks) {
+void SlotPlan::lookAt(DeviceStream& stream, std::span<const SlotValues> tensors, const SlotChanges& changed,
+                      const std::function<bool(const Slot&, DType)>& asks) {
   if (!changed.keepsStates()) return;
   std::map<DType, std::vector<SlotSpan>> asked;
   for (size_t number = 0; number < blocks().slots().size(); ++number) {

@@ -78,8 +78,7 @@ SlotPlan::Shared::Shared(SlotBlocks travelling, std::shared_ptr<Device> owner)
   words = std::make_unique<const SlotWords>(blocks, device);
 }
 
-SlotPlan::SlotPlan(std::vector<Slot> slots, int rank, int world, bool whole,
-                               std::shared_ptr<Device> device)
+SlotPlan::SlotPlan(std::vector<Slot> slots, int rank, int world, bool whole, std::shared_ptr<Device> device)
     : shared_(std::make_shared<Shared>(SlotBlocks(std::move(slots), rank, world, whole), std::move(device))) {
 }
 
@@ -98,9 +97,9 @@ void SlotPlan::prepare(DeviceStream& stream, Bytes outward, Bytes inward) {
   stream.fillZeros(inward);
 }
 
-void SlotPlan::encodeInto(SlotQueue& queue, size_t number, std::span<const float> values,
-                                float factor, SlotPurpose purpose, SlotStateTable& table, SlotStep step,
-                                Bytes message, SlotChanges& changed) {
+void SlotPlan::encodeInto(SlotQueue& queue, size_t number, std::span<const float> values, float factor,
+                          SlotPurpose purpose, SlotStateTable& table, SlotStep step, Bytes message,
+                          SlotChanges& changed) {
   const Slot& slot = blocks().slots()[number];
   if (slot.count == 0) return;
   const bool byWorker = purpose == SlotPurpose::kContribution;
@@ -127,7 +126,7 @@ void SlotPlan::encodeInto(SlotQueue& queue, size_t number, std::span<const float
 }
 
 void SlotPlan::encode(SlotQueue& queue, std::span<const SlotValues> tensors, SlotStateTable& states,
-                            SlotStep step, Bytes outward, SlotChanges& changed) {
+                      SlotStep step, Bytes outward, SlotChanges& changed) {
   DeviceStream& stream = queue.stream();
   blocks().checkTensors(tensors);
   blocks().checkOutward(outward.size());
@@ -153,9 +152,8 @@ void SlotPlan::encode(SlotQueue& queue, std::span<const SlotValues> tensors, Slo
     stream.copy(outward.data() + start, own);
 }
 
-void SlotPlan::average(SlotQueue& queue, std::span<const SlotValues> tensors,
-                             SlotStateTable& states, SlotStep step, double factor, Bytes inward,
-                             SlotChanges& changed) {
+void SlotPlan::average(SlotQueue& queue, std::span<const SlotValues> tensors, SlotStateTable& states,
+                       SlotStep step, double factor, Bytes inward, SlotChanges& changed) {
   DeviceStream& stream = queue.stream();
   blocks().checkTensors(tensors);
   blocks().checkInward(inward.size());
@@ -182,7 +180,8 @@ void SlotPlan::average(SlotQueue& queue, std::span<const SlotValues> tensors,
         continue;
       }
       sum(queue, number, contributions, 1.0F, queue.sum(slot.count));
-      encodeInto(queue, number, queue.sum(slot.count), scale, SlotPurpose::kResult, states, step, result, changed);
+      encodeInto(queue, number, queue.sum(slot.count), scale, SlotPurpose::kResult, states, step, result,
+                 changed);
       decodeTo(queue, number, unsealed(number, result, SlotPurpose::kResult), own);
     }
     const bool tells = !slot.raw && !slot.aggregateCodec->states().empty() && !narrows(own.dtype);
@@ -216,9 +215,9 @@ DeviceContribution SlotPlan::unsealed(size_t number, ConstBytes message, SlotPur
 }
 
 std::vector<DeviceContribution> SlotPlan::contributionsTo(SlotQueue& queue, size_t number,
-                                                                const SlotValues& own, SlotStateTable& states,
-                                                                SlotStep step, ConstBytes inward,
-                                                                SlotChanges& changed) {
+                                                          const SlotValues& own, SlotStateTable& states,
+                                                          SlotStep step, ConstBytes inward,
+                                                          SlotChanges& changed) {
   const Slot& slot = blocks().slots()[number];
   std::vector<DeviceContribution> all;
   for (int rank = 0; rank < blocks().world(); ++rank) {
@@ -238,9 +237,8 @@ std::vector<DeviceContribution> SlotPlan::contributionsTo(SlotQueue& queue, size
   return all;
 }
 
-void SlotPlan::sum(SlotQueue& queue, size_t number,
-                         std::span<const DeviceContribution> contributions, float factor,
-                         std::span<float> output) {
+void SlotPlan::sum(SlotQueue& queue, size_t number, std::span<const DeviceContribution> contributions,
+                   float factor, std::span<float> output) {
   const Slot& slot = blocks().slots()[number];
   DeviceSum call;
   call.codec = slot.codec.get();
@@ -251,9 +249,8 @@ void SlotPlan::sum(SlotQueue& queue, size_t number,
   queue.stream().sum(call);
 }
 
-void SlotPlan::sumTo(SlotQueue& queue, size_t number,
-                           std::span<const DeviceContribution> contributions, float factor,
-                           const SlotValues& values) {
+void SlotPlan::sumTo(SlotQueue& queue, size_t number, std::span<const DeviceContribution> contributions,
+                     float factor, const SlotValues& values) {
   const Slot& slot = blocks().slots()[number];
   const bool areMessages =
       std::ranges::all_of(contributions, [](const DeviceContribution& one) { return one.values == nullptr; });
@@ -266,7 +263,7 @@ void SlotPlan::sumTo(SlotQueue& queue, size_t number,
 }
 
 void SlotPlan::decodeTo(SlotQueue& queue, size_t number, const DeviceContribution& one,
-                              const SlotValues& values) {
+                        const SlotValues& values) {
   const Slot& slot = blocks().slots()[number];
   const bool inPlace = values.dtype == DType::kFloat32;
   DeviceDecode call;
@@ -281,7 +278,7 @@ void SlotPlan::decodeTo(SlotQueue& queue, size_t number, const DeviceContributio
 }
 
 void SlotPlan::decode(SlotQueue& queue, std::span<const SlotValues> tensors, ConstBytes outward,
-                            SlotChanges& changed) {
+                      SlotChanges& changed) {
   DeviceStream& stream = queue.stream();
   blocks().checkTensors(tensors);
   blocks().checkOutward(outward.size());
@@ -311,7 +308,7 @@ void SlotPlan::decode(SlotQueue& queue, std::span<const SlotValues> tensors, Con
 }
 
 void SlotPlan::averageWhole(SlotQueue& queue, std::span<const SlotValues> tensors, double factor,
-                                  ConstBytes outward, ConstBytes inward, SlotChanges& changed) {
+                            ConstBytes outward, ConstBytes inward, SlotChanges& changed) {
   DeviceStream& stream = queue.stream();
   blocks().checkTensors(tensors);
   blocks().checkOutward(outward.size());

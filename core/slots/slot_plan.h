@@ -24,8 +24,8 @@ namespace hipress {
 /// A slot's bytes are a multiple of this, so that the elements of the next one are aligned.
 inline constexpr size_t kSlotAlignment = 16;
 
-/// The pointers in `tensors` and the blocks are the device's. A plan works on one step at a time. The calls throw
-/// InvalidArgument if memory has another size than the slots need.
+/// The pointers in `tensors` and the blocks are the device's. A plan works on one step at a time. The calls
+/// throw InvalidArgument if memory has another size than the slots need.
 class SlotPlan {
  public:
   /// Throws Unsupported if the device has no code for a codec; InvalidArgument.
@@ -37,16 +37,16 @@ class SlotPlan {
   /// content.
   void prepare(DeviceStream& stream, Bytes outward, Bytes inward);
 
-  /// Encodes the contributions of this rank, times the codec's gradientFactor(), for the other ranks. Those of
-  /// raw slots are the values as they are.
+  /// Encodes the contributions of this rank, times the codec's gradientFactor(), for the other ranks. Those
+  /// of raw slots are the values as they are.
   void encode(SlotQueue& queue, std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step,
               Bytes outward, SlotChanges& changed);
 
-  /// The work of an owner. Adds the decoded values of all ranks in rank order, in float32, with its own values,
-  /// times the codec's gradientFactor(), unencoded, unless the codec merges decoded values only. Encodes sum
-  /// times `factor` in place of the contributions. Writes the decoded result to its tensors; without an
-  /// aggregator's codec, sum times `factor`. Values of raw slots are added and multiplied as reduceInOrder()
-  /// does, so in their own type.
+  /// The work of an owner. Adds the decoded values of all ranks in rank order, in float32, with its own
+  /// values, times the codec's gradientFactor(), unencoded, unless the codec merges decoded values only.
+  /// Encodes sum times `factor` in place of the contributions. Writes the decoded result to its tensors;
+  /// without an aggregator's codec, sum times `factor`. Values of raw slots are added and multiplied as
+  /// reduceInOrder() does, so in their own type.
   void average(SlotQueue& queue, std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step,
                double factor, Bytes inward, SlotChanges& changed);
 
@@ -96,8 +96,8 @@ class SlotPlan {
   void sum(SlotQueue& queue, size_t number, std::span<const DeviceContribution> contributions, float factor,
            std::span<float> output);
   /// The same sum, into a tensor of any type.
-  void sumTo(SlotQueue& queue, size_t number, std::span<const DeviceContribution> contributions,
-             float factor, const SlotValues& values);
+  void sumTo(SlotQueue& queue, size_t number, std::span<const DeviceContribution> contributions, float factor,
+             const SlotValues& values);
   const std::shared_ptr<Shared> shared_;  // work on the stream uses it after the plan has ended
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream on which plans put work, and the memory that their work needs in between. The work of a stream comes
-// in its order, so all plans that use it share this memory.
+// A stream on which plans put work, and the memory that their work needs in between. The work of a stream
+// comes in its order, so all plans that use it share this memory.
 #pragma once
 
 #include <array>

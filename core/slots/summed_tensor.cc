@@ -45,7 +45,7 @@ struct SummedTensor::Shared {
 };
 
 SummedTensor::Shared::Shared(std::string title, CodecPointer used, size_t elements, uint32_t tensor,
-                                   std::shared_ptr<Device> owner)
+                             std::shared_ptr<Device> owner)
     : name(std::move(title)),
       codec(std::move(used)),
       count(elements),
@@ -84,7 +84,7 @@ void SummedTensor::Shared::readWords() {
 }
 
 SummedTensor::SummedTensor(std::string name, CodecPointer codec, size_t count, uint32_t number,
-                                       std::shared_ptr<Device> device)
+                           std::shared_ptr<Device> device)
     : shared_(std::make_shared<Shared>(std::move(name), std::move(codec), count, number, std::move(device))) {
 }
 
@@ -94,8 +94,8 @@ void SummedTensor::checkRoom(std::span<const float> statistics, Bytes levels) co
 }
 
 void SummedTensor::makeStatistics(DeviceStream& stream, const SlotValues& values, SlotStateTable& table,
-                                        const std::string& key, SlotStep step, std::span<float> statistics,
-                                        float* gradient) {
+                                  const std::string& key, SlotStep step, std::span<float> statistics,
+                                  float* gradient) {
   Shared& own = *shared_;
   if (values.count != own.count || statistics.size_bytes() != own.statisticsBytes)
     throw invalidArgument("tensor '" + own.name + "' or its statistics have another size");
@@ -137,8 +137,8 @@ void SummedTensor::makeLevels(DeviceStream& stream, std::span<float> agreed, Byt
 }
 
 void SummedTensor::finish(DeviceStream& stream, const SlotValues& values, double factor,
-                                std::span<float> agreed, const float* gradient, Bytes levels,
-                                SlotChanges& changed) {
+                          std::span<float> agreed, const float* gradient, Bytes levels,
+                          SlotChanges& changed) {
   checkRoom(agreed, levels);
   Shared& own = *shared_;
   own.call.gradient = gradient;

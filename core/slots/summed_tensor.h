@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tensor whose encoded values a process group adds, on a device, which may be the host (codec/summed_step.h). Each call puts its
-// work on a stream and returns. The device decides whether new states are kept.
+// A tensor whose encoded values a process group adds, on a device, which may be the host
+// (codec/summed_step.h). Each call puts its work on a stream and returns. The device decides whether new
+// states are kept.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ class SummedTensor {
  public:
   /// `number`: for random rounding. Throws Unsupported if the device has no code for the codec.
   SummedTensor(std::string name, CodecPointer codec, size_t count, uint32_t number,
-                     std::shared_ptr<Device> device);
+               std::shared_ptr<Device> device);
 
   /// `gradient`: a value that is 0, and becomes one that stays another value in the ranks' combination if
   /// this rank has a gradient.

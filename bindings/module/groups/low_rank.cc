@@ -111,7 +111,8 @@ void bindLowRank(py::module_& module) {
       "are_zeros",
       [](const py::array& values) {
         if ((values.flags() & py::array::c_style) == 0) throw invalidArgument("the array is not contiguous");
-        const ConstBytes bytes{static_cast<const std::byte*>(values.data()), static_cast<size_t>(values.nbytes())};
+        const ConstBytes bytes{static_cast<const std::byte*>(values.data()),
+                               static_cast<size_t>(values.nbytes())};
         const py::gil_scoped_release release;
         return areZeros(bytes);
       },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The computation of a rank in an average over a process group. Python gives addresses of the device: a tensor
-// as (address, dtype, elements), memory as (address, bytes).
+// The computation of a rank in an average over a process group. Python gives addresses of the device: a
+// tensor as (address, dtype, elements), memory as (address, bytes).
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -131,8 +131,7 @@ void bindSlotChanges(py::module_& module) {
           py::arg("queue"), py::arg("to"))
       .def(
           "read_verdicts",
-          [](const SlotChanges& changes, SlotQueue& queue, uintptr_t first, size_t stride,
-             size_t number) {
+          [](const SlotChanges& changes, SlotQueue& queue, uintptr_t first, size_t stride, size_t number) {
             const py::gil_scoped_release release;
             changes.readVerdicts(queue.stream(), reinterpret_cast<std::byte*>(first), stride, number);
           },
@@ -156,9 +155,9 @@ void bindSummedTensor(py::module_& module) {
            py::arg("name"), py::arg("codec"), py::arg("count"), py::arg("number"), py::arg("device"))
       .def(
           "make_statistics",
-          [](SummedTensor& tensor, SlotQueue& queue, const TensorPlace& values,
-             SlotStateTable& states, const std::string& key, uint64_t seed, uint64_t step,
-             const MemoryPlace& statistics, uintptr_t gradient) {
+          [](SummedTensor& tensor, SlotQueue& queue, const TensorPlace& values, SlotStateTable& states,
+             const std::string& key, uint64_t seed, uint64_t step, const MemoryPlace& statistics,
+             uintptr_t gradient) {
             const py::gil_scoped_release release;
             tensor.makeStatistics(queue.stream(), valueAt(values), states, key, {seed, step},
                                   floatsAt(statistics), reinterpret_cast<float*>(gradient));
@@ -167,8 +166,7 @@ void bindSummedTensor(py::module_& module) {
           py::arg("step"), py::arg("statistics"), py::arg("gradient"))
       .def(
           "make_levels",
-          [](SummedTensor& tensor, SlotQueue& queue, const MemoryPlace& agreed,
-             const MemoryPlace& levels) {
+          [](SummedTensor& tensor, SlotQueue& queue, const MemoryPlace& agreed, const MemoryPlace& levels) {
             const py::gil_scoped_release release;
             tensor.makeLevels(queue.stream(), floatsAt(agreed), bytesAt(levels));
           },
@@ -176,8 +174,7 @@ void bindSummedTensor(py::module_& module) {
       .def(
           "finish",
           [](SummedTensor& tensor, SlotQueue& queue, const TensorPlace& values, double factor,
-             const MemoryPlace& agreed, uintptr_t gradient, const MemoryPlace& levels,
-             SlotChanges& changed) {
+             const MemoryPlace& agreed, uintptr_t gradient, const MemoryPlace& levels, SlotChanges& changed) {
             const py::gil_scoped_release release;
             tensor.finish(queue.stream(), valueAt(values), factor, floatsAt(agreed),
                           reinterpret_cast<const float*>(gradient), bytesAt(levels), changed);
@@ -218,24 +215,21 @@ void bindSlots(py::module_& module) {
           py::arg("seconds"));
   py::class_<SlotPlan, std::shared_ptr<SlotPlan>>(module, "SlotPlan")
       // Kernels may have to be compiled, which calls Python on this thread.
-      .def(py::init([](std::vector<Slot> slots, int rank, int world, bool whole,
-                       std::shared_ptr<Device> device) {
-             const py::gil_scoped_release release;
-             return std::make_shared<SlotPlan>(std::move(slots), rank, world, whole, std::move(device));
-           }),
+      .def(py::init(
+               [](std::vector<Slot> slots, int rank, int world, bool whole, std::shared_ptr<Device> device) {
+                 const py::gil_scoped_release release;
+                 return std::make_shared<SlotPlan>(std::move(slots), rank, world, whole, std::move(device));
+               }),
            py::arg("slots"), py::arg("rank"), py::arg("world"), py::arg("whole"), py::arg("device"))
       .def_property_readonly("outward_bytes",
                              [](const SlotPlan& plan) { return plan.blocks().outwardBytes(); })
-      .def_property_readonly("inward_bytes",
-                             [](const SlotPlan& plan) { return plan.blocks().inwardBytes(); })
+      .def_property_readonly("inward_bytes", [](const SlotPlan& plan) { return plan.blocks().inwardBytes(); })
       .def(
-          "block_bytes",
-          [](const SlotPlan& plan, int owner) { return plan.blocks().blockBytes(owner); },
+          "block_bytes", [](const SlotPlan& plan, int owner) { return plan.blocks().blockBytes(owner); },
           py::arg("owner"))
       .def(
           "prepare",
-          [](SlotPlan& plan, SlotQueue& queue, const MemoryPlace& outward,
-             const MemoryPlace& inward) {
+          [](SlotPlan& plan, SlotQueue& queue, const MemoryPlace& outward, const MemoryPlace& inward) {
             const py::gil_scoped_release release;
             plan.prepare(queue.stream(), bytesAt(outward), bytesAt(inward));
           },

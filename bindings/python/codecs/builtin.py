@@ -4,6 +4,8 @@
 It is longer than 500 lines because it has a class for each codec.
 """
 
+# fmt: off
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -41,26 +43,11 @@ class DGC(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        momentum: float = 0.9,
-        ratio: float = 0.001,
-        sample_rate: float = 0.001,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "dgc",
-            momentum=momentum,
-            ratio=ratio,
-            sample_rate=sample_rate,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, momentum: float = 0.9, ratio: float = 0.001, sample_rate: float = 0.001,
+                error_feedback: bool = True, residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "dgc", momentum=momentum, ratio=ratio, sample_rate=sample_rate,
+                               error_feedback=error_feedback, residual_factor=residual_factor,
+                               gradient_factor=gradient_factor)
 
 
 class DynamiQ(Codec):
@@ -80,24 +67,10 @@ class DynamiQ(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        bits: float = 5.1,
-        block: int = 64,
-        error_feedback: bool = False,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "dynamiq",
-            bits=bits,
-            block=block,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, bits: float = 5.1, block: int = 64, error_feedback: bool = False, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "dynamiq", bits=bits, block=block, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class EFSignSGD(Codec):
@@ -116,22 +89,10 @@ class EFSignSGD(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 32768,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "efsignsgd",
-            block=block,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 32768, error_feedback: bool = True, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "efsignsgd", block=block, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class FP16(Codec):
@@ -161,26 +122,11 @@ class FP4E2M1(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 256,
-        stochastic: bool = False,
-        power_of_two: bool = False,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "fp4_e2m1",
-            block=block,
-            stochastic=stochastic,
-            power_of_two=power_of_two,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 256, stochastic: bool = False, power_of_two: bool = False,
+                error_feedback: bool = True, residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "fp4_e2m1", block=block, stochastic=stochastic, power_of_two=power_of_two,
+                               error_feedback=error_feedback, residual_factor=residual_factor,
+                               gradient_factor=gradient_factor)
 
 
 class FP8E4M3(Codec):
@@ -203,26 +149,11 @@ class FP8E4M3(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 256,
-        stochastic: bool = False,
-        power_of_two: bool = False,
-        error_feedback: bool = False,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "fp8_e4m3",
-            block=block,
-            stochastic=stochastic,
-            power_of_two=power_of_two,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 256, stochastic: bool = False, power_of_two: bool = False,
+                error_feedback: bool = False, residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "fp8_e4m3", block=block, stochastic=stochastic, power_of_two=power_of_two,
+                               error_feedback=error_feedback, residual_factor=residual_factor,
+                               gradient_factor=gradient_factor)
 
 
 class FP8E5M2(Codec):
@@ -245,26 +176,11 @@ class FP8E5M2(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 256,
-        stochastic: bool = False,
-        power_of_two: bool = False,
-        error_feedback: bool = False,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "fp8_e5m2",
-            block=block,
-            stochastic=stochastic,
-            power_of_two=power_of_two,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 256, stochastic: bool = False, power_of_two: bool = False,
+                error_feedback: bool = False, residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "fp8_e5m2", block=block, stochastic=stochastic, power_of_two=power_of_two,
+                               error_feedback=error_feedback, residual_factor=residual_factor,
+                               gradient_factor=gradient_factor)
 
 
 class GradDrop(Codec):
@@ -284,24 +200,10 @@ class GradDrop(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        ratio: float = 0.001,
-        sample_rate: float = 0.001,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "graddrop",
-            ratio=ratio,
-            sample_rate=sample_rate,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, ratio: float = 0.001, sample_rate: float = 0.001, error_feedback: bool = True,
+                residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "graddrop", ratio=ratio, sample_rate=sample_rate, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class Int4(Codec):
@@ -321,24 +223,10 @@ class Int4(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 256,
-        stochastic: bool = False,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "int4",
-            block=block,
-            stochastic=stochastic,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 256, stochastic: bool = False, error_feedback: bool = True,
+                residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "int4", block=block, stochastic=stochastic, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class Int8(Codec):
@@ -359,24 +247,10 @@ class Int8(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 256,
-        stochastic: bool = False,
-        error_feedback: bool = False,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "int8",
-            block=block,
-            stochastic=stochastic,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 256, stochastic: bool = False, error_feedback: bool = False,
+                residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "int8", block=block, stochastic=stochastic, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class Int8Shared(Codec):
@@ -398,26 +272,11 @@ class Int8Shared(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        levels: int = 15,
-        block: int = 256,
-        stochastic: bool = False,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "int8_shared",
-            levels=levels,
-            block=block,
-            stochastic=stochastic,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, levels: int = 15, block: int = 256, stochastic: bool = False, error_feedback: bool = True,
+                residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "int8_shared", levels=levels, block=block, stochastic=stochastic,
+                               error_feedback=error_feedback, residual_factor=residual_factor,
+                               gradient_factor=gradient_factor)
 
 
 class Natural(Codec):
@@ -436,22 +295,10 @@ class Natural(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        stochastic: bool = True,
-        error_feedback: bool = False,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "natural",
-            stochastic=stochastic,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, stochastic: bool = True, error_feedback: bool = False, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "natural", stochastic=stochastic, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class Uncompressed(Codec):
@@ -477,22 +324,10 @@ class OneBit(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 32768,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "onebit",
-            block=block,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 32768, error_feedback: bool = True, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "onebit", block=block, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class PowerSGD(Codec):
@@ -511,22 +346,10 @@ class PowerSGD(Codec):
     error_feedback: bool
     warm_start: bool
 
-    def __new__(
-        cls,
-        *,
-        rank: int = 1,
-        min_ratio: float = 2.0,
-        error_feedback: bool = True,
-        warm_start: bool = True,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "powersgd",
-            rank=rank,
-            min_ratio=min_ratio,
-            error_feedback=error_feedback,
-            warm_start=warm_start,
-        )
+    def __new__(cls, *, rank: int = 1, min_ratio: float = 2.0, error_feedback: bool = True,
+                warm_start: bool = True) -> Self:
+        return super().__new__(cls, "powersgd", rank=rank, min_ratio=min_ratio, error_feedback=error_feedback,
+                               warm_start=warm_start)
 
 
 class QSGD(Codec):
@@ -547,24 +370,10 @@ class QSGD(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        levels: int = 127,
-        block: int = 512,
-        error_feedback: bool = False,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "qsgd",
-            levels=levels,
-            block=block,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, levels: int = 127, block: int = 512, error_feedback: bool = False, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "qsgd", levels=levels, block=block, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class RandomK(Codec):
@@ -583,22 +392,10 @@ class RandomK(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        ratio: float = 0.01,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "randomk",
-            ratio=ratio,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, ratio: float = 0.01, error_feedback: bool = True, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "randomk", ratio=ratio, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class TBQ(Codec):
@@ -616,22 +413,10 @@ class TBQ(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        threshold: float = 0.05,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "tbq",
-            threshold=threshold,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, threshold: float = 0.05, error_feedback: bool = True, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "tbq", threshold=threshold, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class TernGrad(Codec):
@@ -648,20 +433,8 @@ class TernGrad(Codec):
     stochastic: bool
     block: int
 
-    def __new__(
-        cls,
-        *,
-        bitwidth: int = 2,
-        stochastic: bool = True,
-        block: int = 1024,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "terngrad",
-            bitwidth=bitwidth,
-            stochastic=stochastic,
-            block=block,
-        )
+    def __new__(cls, *, bitwidth: int = 2, stochastic: bool = True, block: int = 1024) -> Self:
+        return super().__new__(cls, "terngrad", bitwidth=bitwidth, stochastic=stochastic, block=block)
 
 
 class THC(Codec):
@@ -685,26 +458,11 @@ class THC(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        levels: int = 7,
-        reach: float = 2.5,
-        stochastic: bool = False,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "thc",
-            levels=levels,
-            reach=reach,
-            stochastic=stochastic,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, levels: int = 7, reach: float = 2.5, stochastic: bool = False, error_feedback: bool = True,
+                residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "thc", levels=levels, reach=reach, stochastic=stochastic,
+                               error_feedback=error_feedback, residual_factor=residual_factor,
+                               gradient_factor=gradient_factor)
 
 
 class Threshold(Codec):
@@ -725,24 +483,10 @@ class Threshold(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        threshold: float = 0.01,
-        ratio: float = 0.25,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "threshold",
-            threshold=threshold,
-            ratio=ratio,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, threshold: float = 0.01, ratio: float = 0.25, error_feedback: bool = True,
+                residual_factor: float = 1.0, gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "threshold", threshold=threshold, ratio=ratio, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 class TopK(Codec):
@@ -761,22 +505,10 @@ class TopK(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        ratio: float = 0.01,
-        error_feedback: bool = True,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "topk",
-            ratio=ratio,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, ratio: float = 0.01, error_feedback: bool = True, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "topk", ratio=ratio, error_feedback=error_feedback, residual_factor=residual_factor,
+                               gradient_factor=gradient_factor)
 
 
 class U8Bit(Codec):
@@ -795,22 +527,10 @@ class U8Bit(Codec):
     residual_factor: float
     gradient_factor: float
 
-    def __new__(
-        cls,
-        *,
-        block: int = 4096,
-        error_feedback: bool = False,
-        residual_factor: float = 1.0,
-        gradient_factor: float = 1.0,
-    ) -> Self:
-        return super().__new__(
-            cls,
-            "u8bit",
-            block=block,
-            error_feedback=error_feedback,
-            residual_factor=residual_factor,
-            gradient_factor=gradient_factor,
-        )
+    def __new__(cls, *, block: int = 4096, error_feedback: bool = False, residual_factor: float = 1.0,
+                gradient_factor: float = 1.0) -> Self:
+        return super().__new__(cls, "u8bit", block=block, error_feedback=error_feedback,
+                               residual_factor=residual_factor, gradient_factor=gradient_factor)
 
 
 __all__ = [

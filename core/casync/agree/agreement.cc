@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "core/authentication/sha256.h"
 #include "core/casync/agree/linked_specs.h"
 #include "core/casync/agree/list_comparison.h"
 #include "core/casync/agree/state_handover.h"
@@ -58,7 +59,11 @@ void Agreement::compareLists(const std::string& listName, const std::vector<Tens
   }
   for (const auto& members : groupsOf(specs)) groupSpec(specs, members).check(control_.worldSize());
   registry_.throwIfEnded("agreeing on '" + listName + "'");
-  const auto lists = control_.allgather("list." + listName, listAsText(specs), timeout_);
+  const std::string text = listAsText(specs);
+  // All ranks get what each rank sends, so whole lists would be N² of them.
+  const auto digests = control_.allgather("list." + listName, std::string(asText(sha256(text))), timeout_);
+  if (std::ranges::all_of(digests, [&](const std::string& digest) { return digest == digests[0]; })) return;
+  const auto lists = control_.allgather("list." + listName + ".text", text, timeout_);
   for (size_t other = 1; other < lists.size(); ++other) {
     if (lists[other] == lists[0]) continue;
     throw Error(ErrorKind::kMismatch,

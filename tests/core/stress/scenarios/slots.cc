@@ -124,7 +124,8 @@ Batches randomBatches(Random& random, const std::string& codec, int world) {
     batches.push_back(std::make_unique<Batch>(world));
     for (int rank = 0; rank < world; ++rank) {
       Part& part = batches.back()->parts[static_cast<size_t>(rank)];
-      part.plan = std::make_unique<SlotPlan>(slotsOf(codec, world, number % 3), rank, world, false, hostDevice());
+      part.plan =
+          std::make_unique<SlotPlan>(slotsOf(codec, world, number % 3), rank, world, false, hostDevice());
       part.outward.resize(part.plan->blocks().outwardBytes());
       part.inward.resize(part.plan->blocks().inwardBytes());
       for (const size_t count : kCounts) {
