@@ -54,7 +54,9 @@ def _refused(rank: int, second: bool) -> tuple[str, float]:
 @pytest.mark.parametrize("second", [False, True])
 def test_ranks_raise_in_the_step_and_name_the_sender(tmp_path: Path, second: bool) -> None:
     (sender, _), (receiver, _) = found = run(_refused, 2, str(tmp_path), second)
-    what = f"tensor '{'w' if second else 'v'}', partition 0, from rank 0 of the group: wire header: element count is 8967"
+    what = (
+        f"tensor '{'w' if second else 'v'}', partition 0, from rank 0 of the group: wire header: element count is 8967"
+    )
     assert what in receiver
     assert sender == "" or "from rank 1 of the group: it has refused the contribution of rank 0" in sender
     assert bool(sender) != second
