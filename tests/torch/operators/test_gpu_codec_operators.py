@@ -35,7 +35,7 @@ class Waiting:
 
     def __init__(self, device: Any, stream: int) -> None:
         self.inner = _core.DeviceOperators(device)
-        self._queue = _core.DeviceQueue(device, stream)
+        self._queue = _core.SlotQueue(device, stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
