@@ -42,6 +42,7 @@ py::list listed(const TaskGraph& graph) {
     entry["partition"] = task.partition;
     entry["peer"] = task.peer;
     entry["hop"] = task.hop;
+    entry["level"] = task.level;
     entry["plain"] = moves && graph.messages()[task.message].plain;
     entry["own"] = moves && graph.messages()[task.message].own;
     entry["merged_messages"] = messages;
@@ -66,6 +67,24 @@ void bindGraphs(py::module_& module) {
       py::arg("name"), py::arg("rank"), py::arg("world_size"), py::arg("partitions"),
       py::arg("first_rank") = 0, py::arg("hosts") = std::vector<int>{},
       "One rank's task graph, in an order in which each task comes before its successors.");
+
+  module.def("check_topology", &checkTopologyName, py::arg("name"),
+             "Raises InvalidArgument, with all names, for an unknown one.");
+
+  module.def("number_of_name", &numberOfName, py::arg("name"),
+             "The number of a tensor's name for random rounding.");
+  module.def("first_aggregator", &firstAggregator, py::arg("name"), py::arg("world_size"),
+             "The owner of a tensor's partition 0.");
+
+  module.def(
+      "encoders",
+      [](const std::string& topology, int worldSize, int owner, std::vector<int> hosts) {
+        const Encoders encoders = encodersOf(topology, {0, worldSize, 1, owner, std::move(hosts), false});
+        return std::pair(encoders.workers, encoders.aggregator);
+      },
+      py::arg("topology"), py::arg("world_size"), py::arg("owner"), py::arg("hosts") = std::vector<int>{},
+      "The ranks that encode gradients or partial sums of a partition, and the rank that encodes the result, "
+      "or -1.");
 
   module.def(
       "build_collective",

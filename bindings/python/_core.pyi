@@ -543,6 +543,18 @@ def build_topology(
 ) -> list[dict[str, Any]]:
     """One rank's task graph: primitive, partition, peer, hop, plain, merged_messages, merged_plain, successors."""
 
+def check_topology(name: str) -> None:
+    """Raises InvalidArgument, with all names, for an unknown topology."""
+
+def number_of_name(name: str) -> int:
+    """The number of a tensor's name for random rounding, the same in every process."""
+
+def first_aggregator(name: str, world_size: int) -> int:
+    """The owner of partition 0 of a tensor with this name."""
+
+def encoders(topology: str, world_size: int, owner: int, hosts: Sequence[int] = ()) -> tuple[list[int], int]:
+    """The ranks that encode gradients or partial sums of a partition, and the rank that encodes the result, or -1."""
+
 def build_collective(name: str, rank: int, world_size: int) -> list[dict[str, Any]]:
     """One rank's task graph of broadcast, allgather, alltoall or reducescatter."""
 
@@ -681,7 +693,7 @@ class SlotStateTable:
         """Sets a state of a partition of `count` elements, of which `block` share a value."""
 
 class Slot:
-    """A partition of a tensor and its slot; core/codec/slots/slot_blocks.h describes the fields."""
+    """A partition of a tensor and its slot; core/slots/program/slot.h describes the fields."""
 
     def __init__(self, codec: Codec, aggregate_codec: Codec | None) -> None: ...
     name: str
@@ -690,19 +702,15 @@ class Slot:
     first: int
     count: int
     owner: int
-    offset: int
     payload_bytes: int
-    padding: int
     dtype: str
     raw: bool
     scaled: bool
+    counted: bool
     number: int
     first_element: int
     worker_key: str
     aggregator_key: str
-
-SLOT_ALIGNMENT: int
-"""Slots have a multiple of so many bytes."""
 
 class SlotQueue:
     """A stream of a framework on which HiPress puts work; `stream`: the address that the driver knows it by. The host's
@@ -756,65 +764,66 @@ class SlotChanges:
         """Looks whether an average is finite."""
     def write_verdict(self, queue: SlotQueue, to: int) -> None:
         """Writes a float that is not 0 if the step does not count so far."""
-    def read_verdicts(self, queue: SlotQueue, first: int, stride: int, number: int) -> None:
-        """The step does not count if one of the verdicts, each `stride` bytes behind the other, says so."""
     def settle(self, queue: SlotQueue) -> bool:
         """Ends the step: if it does not count, all states become what they were before it. Returns whether the host
         knows that it does not count."""
 
-class SlotPlan:
-    """A rank's computations between the collectives of an average over a process group, on a device. Each call puts
-    work on the queue's stream and returns at once.
+class SlotHop:
+    """What a rank exchanges between two runs of a program: bytes by the other rank, and where they lie in the arena."""
 
-    A tensor is (address, dtype, elements), memory is (address, bytes), both on the device. Raises InvalidArgument if
-    memory has another size than the slots need; Unsupported if the device has no code for a codec.
+    @property
+    def send_at(self) -> int: ...
+    @property
+    def receive_at(self) -> int: ...
+    @property
+    def sent(self) -> list[int]: ...
+    @property
+    def received(self) -> list[int]: ...
+    @property
+    def counted(self) -> list[int]:
+        """Of `sent`, those of slots that are counted."""
+
+class SlotProgram:
+    """The average of some slots over a process group, as runs of a rank and hops between them; str() shows it.
+
+    `hosts`: of each rank, for a hierarchical topology. Raises InvalidArgument.
     """
 
-    def __init__(self, slots: Sequence[Slot], rank: int, world: int, whole: bool, device: Device) -> None: ...
+    def __init__(
+        self, slots: Sequence[Slot], rank: int, world: int, topology: str = "ps", hosts: Sequence[int] = ()
+    ) -> None: ...
     @property
-    def outward_bytes(self) -> int: ...
+    def is_all_to_all(self) -> bool:
+        """Whether in each hop all ranks have bytes for all."""
     @property
-    def inward_bytes(self) -> int: ...
-    def block_bytes(self, owner: int) -> int: ...
-    def prepare(self, queue: SlotQueue, outward: tuple[int, int], inward: tuple[int, int]) -> None:
+    def hops(self) -> list[SlotHop]: ...
+    @property
+    def arena_bytes(self) -> int: ...
+    def __str__(self) -> str: ...
+
+class SlotExecutor:
+    """Does the runs of a program on a device. Each call puts work on the queue's stream and returns at once.
+
+    A tensor is (address, dtype, elements), memory is (address, bytes), both on the device. Raises InvalidArgument if
+    memory has another size than the program needs; Unsupported if the device has no code for a codec.
+    """
+
+    def __init__(self, program: SlotProgram, device: Device) -> None: ...
+    def prepare(self, queue: SlotQueue, arena: tuple[int, int]) -> None:
         """Clears memory that no step has used yet."""
-    def encode(
+    def run(
         self,
-        queue: SlotQueue,
-        tensors: Sequence[tuple[int, str, int]],
-        states: SlotStateTable,
-        seed: int,
-        step: int,
-        outward: tuple[int, int],
-        changed: SlotChanges,
-    ) -> None: ...
-    def average(
-        self,
+        number: int,
         queue: SlotQueue,
         tensors: Sequence[tuple[int, str, int]],
         states: SlotStateTable,
         seed: int,
         step: int,
         factor: float,
-        inward: tuple[int, int],
+        arena: tuple[int, int],
         changed: SlotChanges,
-    ) -> None: ...
-    def decode(
-        self,
-        queue: SlotQueue,
-        tensors: Sequence[tuple[int, str, int]],
-        outward: tuple[int, int],
-        changed: SlotChanges,
-    ) -> None: ...
-    def average_whole(
-        self,
-        queue: SlotQueue,
-        tensors: Sequence[tuple[int, str, int]],
-        factor: float,
-        outward: tuple[int, int],
-        inward: tuple[int, int],
-        changed: SlotChanges,
-    ) -> None: ...
+    ) -> None:
+        """Run `number`; all messages of the hop before it have come."""
     def check(self, queue: SlotQueue, changed: SlotChanges) -> None:
         """Asks for the errors that the device has found in the work up to here."""
     def raise_error(self) -> None:

@@ -33,7 +33,7 @@ struct SlotSeal {
       refused;             ///< 1 + the rank whose contribution was refused, or 0; nullptr: of a contribution.
   const uint32_t* errors;  ///< Of decoding the contribution of each rank, or 0; nullptr: of a contribution.
   uint32_t ranks;
-  uint32_t* absent;  ///< := kSlotAbsent or kSlotRefused, or 0; nullptr: the message is a contribution.
+  uint32_t* absent;  ///< := kSlotAbsent or kSlotRefused, or 0; nullptr: the message is not an average.
   uint8_t raw;
   uint8_t dtype;
 };
@@ -54,8 +54,9 @@ struct SlotCheck {
   uint8_t raw;
   uint8_t dtype;
   uint32_t* refused;  ///< kSlotRefusal words; they keep the first refusal.
-  uint32_t* nonzero;  ///< Of a contribution: := 1 unless the gradient was zeros. nullptr: nobody asks.
-  uint32_t* absent;   ///< Of an average: as of SlotSeal. nullptr: of a contribution.
+  uint32_t* nonzero;  ///< Of a contribution or partial sum: := 1 unless the gradient was zeros. nullptr:
+                      ///< nobody asks.
+  uint32_t* absent;   ///< Of an average: as of SlotSeal. nullptr: the message is none.
 };
 
 /// The words of a refusal: 1 + the sender's rank, and the header.

@@ -37,10 +37,11 @@ HIPRESS_ANYWHERE inline uint32_t refusedBy(const SlotSeal& entry) {
 HIPRESS_ANYWHERE inline bool sealMessage(const SlotSeal& entry) {
   const bool zeros = entry.nonzero != nullptr && *entry.nonzero == 0;
   uint32_t absent = 0;
-  if (entry.absent != nullptr) {
-    absent = refusedBy(entry) != 0 ? uint32_t{kSlotRefused} : zeros ? uint32_t{kSlotAbsent} : 0u;
-    *entry.absent = absent;
-  }
+  if (refusedBy(entry) != 0)
+    absent = kSlotRefused;
+  else if (entry.absent != nullptr && zeros)
+    absent = kSlotAbsent;
+  if (entry.absent != nullptr) *entry.absent = absent;
   if (entry.header == nullptr) return false;
   uint32_t flags = absent != 0 ? kAbsentBit : entry.raw;
   uint32_t bytes = 0;
@@ -75,7 +76,7 @@ HIPRESS_ANYWHERE inline bool isExpected(const SlotCheck& entry) {
   if (words[1] != entry.codec || elements != entry.elements) return false;
   // Checksum, reserved byte and, of an average, the refused contribution.
   if (words[5] != 0 || words[6] != 0 || words[7] != entry.dtype) return false;
-  // Only an average is absent.
+  // Only an average is absent. The next rank refuses a partial sum of which a contribution was refused.
   if ((flags & kAbsentBit) != 0) return entry.absent != nullptr && (flags & kRawBit) == 0 && words[4] == 0;
   if ((flags & kRawBit) != entry.raw) return false;
   return entry.raw != 0 ? words[4] == entry.mostBytes : words[4] <= entry.mostBytes;

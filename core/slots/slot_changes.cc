@@ -66,13 +66,6 @@ void SlotChanges::writeVerdict(DeviceStream& stream, std::byte* to) const {
   stream.findNonzero(std::span(&asked, 1));
 }
 
-void SlotChanges::readVerdicts(DeviceStream& stream, std::byte* first, size_t stride, size_t number) const {
-  std::vector<SlotSpan> words;
-  for (size_t one = 0; one < number; ++one)
-    words.push_back({first + one * stride, 1, sizeof(uint32_t), verdict()});
-  stream.findNonzero(words);
-}
-
 bool SlotChanges::settle(DeviceStream& stream) {
   std::map<std::string, Change> changed;
   bool discarded = false;

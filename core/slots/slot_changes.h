@@ -13,7 +13,7 @@
 #include <string>
 
 #include "core/device/device.h"
-#include "core/slots/slot_blocks.h"
+#include "core/slots/program/slot.h"
 #include "core/slots/slot_states.h"
 
 namespace hipress {
@@ -47,8 +47,6 @@ class SlotChanges {
   void look(DeviceStream& stream, const SlotValues& average) const;
   /// Writes a float that is not 0 if the step does not count so far.
   void writeVerdict(DeviceStream& stream, std::byte* to) const;
-  /// The step does not count if one of `number` such floats, each `stride` bytes behind the other, says so.
-  void readVerdicts(DeviceStream& stream, std::byte* first, size_t stride, size_t number) const;
   /// Ends the step: if it does not count, all states become what they were before it. The work on the states
   /// before and after is on the stream before and after this. Returns whether the host knows that the step
   /// does not count.

@@ -7,34 +7,34 @@
 namespace hipress {
 namespace {
 
-WireHeader unpack(const Slot& slot, ConstBytes message) {
+/// Throws CorruptPayload unless the header is what the receiver of a contribution expects.
+void unpack(const Slot& slot, ConstBytes message) {
   WireHeaderBytes bytes;
   std::ranges::copy(message.first(kWireHeaderBytes), bytes.begin());
   ExpectedMessage expected;
   expected.codec = slot.codec->id();
   expected.dtype = slot.dtype;
   expected.elementCount = slot.count;
-  expected.maxPayloadBytes = slot.payloadBytes;
+  expected.maxPayloadBytes = std::max(slot.payloadBytes, slot.count * elementSize(slot.dtype));
   expected.inSlot = true;
   const WireHeader header = unpackHeader(bytes, expected);
   if (header.updates != 0) {
     throw corruptPayload("it has refused the contribution of rank " + std::to_string(header.updates - 1) +
                          " of the group");
   }
-  if ((header.flags & kFlagAbsent) != 0) return header;
+  if ((header.flags & kFlagAbsent) != 0)
+    throw corruptPayload("a contribution is absent, and only an average may be");
   if (((header.flags & kFlagRaw) != 0) != slot.raw)
     throw corruptPayload("the payload is raw on one side only");
-  if (slot.raw && header.payloadBytes != slot.payloadBytes)
-    throw corruptPayload("a raw payload has " + std::to_string(header.payloadBytes) + " bytes, not " +
-                         std::to_string(slot.payloadBytes));
-  return header;
+  throw corruptPayload("a payload has " + std::to_string(header.payloadBytes) + " bytes, not " +
+                       std::to_string(slot.payloadBytes));
 }
 
 }  // namespace
 
-WireHeader slotHeader(const Slot& slot, size_t payloadBytes) {
+WireHeader slotHeader(const Slot& slot, bool raw, size_t payloadBytes) {
   WireHeader header;
-  header.flags = slot.raw ? kFlagRaw : 0;
+  header.flags = raw ? kFlagRaw : 0;
   header.codec = slot.codec->id();
   header.dtype = slot.dtype;
   header.elementCount = slot.count;
@@ -42,15 +42,13 @@ WireHeader slotHeader(const Slot& slot, size_t payloadBytes) {
   return header;
 }
 
-WireHeader checkedHeader(const Slot& slot, ConstBytes message, int sender) {
+Error refusedHeader(const Slot& slot, ConstBytes header, int sender) {
   try {
-    const WireHeader header = unpack(slot, message);
-    if ((header.flags & kFlagAbsent) != 0 && sender != slot.owner)
-      throw corruptPayload("a contribution is absent, and only an average may be");
-    return header;
+    unpack(slot, header);
   } catch (const Error& error) {
-    throw fromRank(error, slot, sender);
+    return fromRank(error, slot, sender);
   }
+  return fromRank(corruptPayload("the device has refused the header"), slot, sender);
 }
 
 Error fromRank(const Error& error, const Slot& slot, int sender) {

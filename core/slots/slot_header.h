@@ -6,15 +6,14 @@
 
 #include "core/base/error.h"
 #include "core/codec/wire/wire_header.h"
-#include "core/slots/slot_blocks.h"
+#include "core/slots/program/slot.h"
 
 namespace hipress {
 
-WireHeader slotHeader(const Slot& slot, size_t payloadBytes);
+WireHeader slotHeader(const Slot& slot, bool raw, size_t payloadBytes);
 
-/// Checks the header at the begin of a message of rank `sender`, which is the owner if it is an average.
-/// Throws CorruptPayload.
-WireHeader checkedHeader(const Slot& slot, ConstBytes message, int sender);
+/// Why a device has refused the header of a message of rank `sender`.
+Error refusedHeader(const Slot& slot, ConstBytes header, int sender);
 
 /// An error of a message, with tensor, partition and sender.
 Error fromRank(const Error& error, const Slot& slot, int sender);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The codec states of the partitions that travel in slots (slot_blocks.h), for an average over a process
+// The codec states of the partitions that travel in slots (slot.h), for an average over a process
 // group. The engine's states are in codec/state, by tensor and plan; here each partition stands alone, so
 // that a framework may form other groups of tensors in every step.
 #pragma once

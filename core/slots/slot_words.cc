@@ -9,10 +9,11 @@
 
 namespace hipress {
 
-SlotWords::SlotWords(const SlotBlocks& blocks, std::shared_ptr<Device> device)
+SlotWords::SlotWords(size_t slots, int world, std::shared_ptr<Device> device)
     : device_(std::move(device)),
-      slots_(blocks.slots().size()),
-      wordsOfSlot_(kEncoded + kSlotRefusal + static_cast<size_t>(blocks.world())),
+      slots_(slots),
+      world_(world),
+      wordsOfSlot_(kEncoded + kSlotRefusal + static_cast<size_t>(world)),
       bytes_(std::max<size_t>(slots_ * (3 + wordsOfSlot_), 1) * sizeof(uint32_t)),
       found_(static_cast<uint32_t*>(device_->memory()->allocateZeros(bytes_))),
       told_(static_cast<uint32_t*>(device_->staging()->allocate(bytes_))) {}
@@ -27,14 +28,13 @@ void SlotWords::tell(DeviceStream& stream) const {
                     {reinterpret_cast<const std::byte*>(found_), bytes_});
 }
 
-void SlotWords::raise(const SlotBlocks& blocks, const Functions& functions) const {
+void SlotWords::raise(const std::vector<Slot>& slots, const Functions& functions) const {
   for (size_t number = 0; number < slots_; ++number) {
-    const Slot& slot = blocks.slots()[number];
+    const Slot& slot = slots[number];
     const uint32_t* const said = told_ + (word(number, 0) - found_);
     if (const uint32_t sender = said[kEncoded]; sender != 0) {
       const auto header = std::as_bytes(std::span(said + kEncoded + 1, kSlotRefusal - 1));
-      checkedHeader(slot, header, static_cast<int>(sender - 1));
-      throw fromRank(corruptPayload("the GPU has refused the header"), slot, static_cast<int>(sender - 1));
+      throw refusedHeader(slot, header, static_cast<int>(sender - 1));
     }
     if (slot.raw) continue;
     for (const size_t encoding : {size_t{0}, size_t{2}}) {
@@ -43,7 +43,7 @@ void SlotWords::raise(const SlotBlocks& blocks, const Functions& functions) cons
         throw invalidArgument("tensor '" + slot.name + "', partition " + std::to_string(slot.partition) +
                               ": " + functions.at(codec.get())->refusal(error));
     }
-    for (int rank = 0; rank < blocks.world(); ++rank) {
+    for (int rank = 0; rank < world_; ++rank) {
       if (const uint32_t error = said[kEncoded + kSlotRefusal + static_cast<size_t>(rank)]; error != 0)
         throw fromRank(corruptPayload(functions.at(slot.codec.get())->refusal(error)), slot, rank);
     }

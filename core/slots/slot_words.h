@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words in a device's memory by which it tells, of each slot of a plan, what it has found.
+// Words in a device's memory by which it tells, of each slot of a program, what it has found.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,10 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/device/device.h"
-#include "core/slots/slot_blocks.h"
+#include "core/slots/program/slot.h"
 
 namespace hipress {
 
@@ -20,7 +21,7 @@ class SlotWords {
  public:
   using Functions = std::map<const Codec*, std::shared_ptr<const DeviceCodec>>;
 
-  SlotWords(const SlotBlocks& blocks, std::shared_ptr<Device> device);
+  SlotWords(size_t slots, int world, std::shared_ptr<Device> device);
   ~SlotWords();
   SlotWords(const SlotWords&) = delete;
   SlotWords& operator=(const SlotWords&) = delete;
@@ -33,8 +34,8 @@ class SlotWords {
   /// As SlotSeal::absent.
   uint32_t* absent(size_t slot) const { return found_ + 2 * slots_ + slot; }
   /// Length and error of an encoding.
-  uint32_t* encoded(size_t slot, SlotPurpose purpose) const {
-    return word(slot, purpose == SlotPurpose::kContribution ? 0 : 2);
+  uint32_t* encoded(size_t slot, EncodeAs as) const {
+    return word(slot, as == EncodeAs::kContribution ? 0 : 2);
   }
   /// kSlotRefusal words.
   uint32_t* refusal(size_t slot) const { return word(slot, kEncoded); }
@@ -46,7 +47,7 @@ class SlotWords {
   /// Copies the words to the host.
   void tell(DeviceStream& stream) const;
   /// Throws the first error among the words that the host has.
-  void raise(const SlotBlocks& blocks, const Functions& functions) const;
+  void raise(const std::vector<Slot>& slots, const Functions& functions) const;
 
  private:
   static constexpr size_t kEncoded = 4;
@@ -57,6 +58,7 @@ class SlotWords {
 
   const std::shared_ptr<Device> device_;
   const size_t slots_;
+  const int world_;
   const size_t wordsOfSlot_;
   const size_t bytes_;
   uint32_t* found_ = nullptr;

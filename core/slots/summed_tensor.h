@@ -12,7 +12,7 @@
 #include <string>
 
 #include "core/device/device.h"
-#include "core/slots/slot_blocks.h"
+#include "core/slots/program/slot.h"
 #include "core/slots/slot_changes.h"
 
 namespace hipress {

@@ -16,7 +16,7 @@
 #include "bindings/module/module.h"
 #include "bindings/module/seconds.h"
 #include "core/base/error.h"
-#include "core/slots/slot_plan.h"
+#include "core/slots/slot_executor.h"
 #include "core/slots/slot_queue.h"
 #include "core/slots/summed_tensor.h"
 
@@ -96,14 +96,13 @@ void bindSlot(py::module_& module) {
       .def_readwrite("first", &Slot::first)
       .def_readwrite("count", &Slot::count)
       .def_readwrite("owner", &Slot::owner)
-      .def_readwrite("offset", &Slot::offset)
       .def_readwrite("payload_bytes", &Slot::payloadBytes)
-      .def_readwrite("padding", &Slot::padding)
       .def_property(
           "dtype", [](const Slot& slot) { return std::string(dtypeName(slot.dtype)); },
           [](Slot& slot, const std::string& name) { slot.dtype = dtypeFromName(name); })
       .def_readwrite("raw", &Slot::raw)
       .def_readwrite("scaled", &Slot::scaled)
+      .def_readwrite("counted", &Slot::counted)
       .def_readwrite("number", &Slot::number)
       .def_readwrite("first_element", &Slot::firstElement)
       .def_readwrite("worker_key", &Slot::workerKey)
@@ -129,13 +128,6 @@ void bindSlotChanges(py::module_& module) {
             changes.writeVerdict(queue.stream(), reinterpret_cast<std::byte*>(to));
           },
           py::arg("queue"), py::arg("to"))
-      .def(
-          "read_verdicts",
-          [](const SlotChanges& changes, SlotQueue& queue, uintptr_t first, size_t stride, size_t number) {
-            const py::gil_scoped_release release;
-            changes.readVerdicts(queue.stream(), reinterpret_cast<std::byte*>(first), stride, number);
-          },
-          py::arg("queue"), py::arg("first"), py::arg("stride"), py::arg("number"))
       .def(
           "settle",
           [](SlotChanges& changes, SlotQueue& queue) {
@@ -184,6 +176,61 @@ void bindSummedTensor(py::module_& module) {
       .def("raise_error", &SummedTensor::raise);
 }
 
+void bindProgram(py::module_& module) {
+  py::class_<SlotHop>(module, "SlotHop")
+      .def_readonly("send_at", &SlotHop::sendAt)
+      .def_readonly("receive_at", &SlotHop::receiveAt)
+      .def_readonly("sent", &SlotHop::sent)
+      .def_readonly("received", &SlotHop::received)
+      .def_readonly("counted", &SlotHop::counted);
+  py::class_<SlotProgram, std::shared_ptr<SlotProgram>>(module, "SlotProgram")
+      .def(py::init([](std::vector<Slot> slots, int rank, int world, std::string topology,
+                       std::vector<int> hosts) {
+             const py::gil_scoped_release release;
+             return std::make_shared<SlotProgram>(
+                 std::move(slots), SlotRanks{std::move(topology), rank, world, std::move(hosts)});
+           }),
+           py::arg("slots"), py::arg("rank"), py::arg("world"), py::arg("topology") = "ps",
+           py::arg("hosts") = std::vector<int>{})
+      .def_property_readonly("is_all_to_all", &SlotProgram::isAllToAll)
+      .def_property_readonly("hops", &SlotProgram::hops)
+      .def_property_readonly("arena_bytes", &SlotProgram::arenaBytes)
+      .def("__str__", &SlotProgram::text);
+  py::class_<SlotExecutor, std::shared_ptr<SlotExecutor>>(module, "SlotExecutor")
+      // Kernels may have to be compiled, which calls Python on this thread.
+      .def(py::init([](std::shared_ptr<SlotProgram> program, std::shared_ptr<Device> device) {
+             const py::gil_scoped_release release;
+             return std::make_shared<SlotExecutor>(std::move(program), std::move(device));
+           }),
+           py::arg("program"), py::arg("device"))
+      .def(
+          "prepare",
+          [](const SlotExecutor& executor, SlotQueue& queue, const MemoryPlace& arena) {
+            const py::gil_scoped_release release;
+            executor.prepare(queue.stream(), bytesAt(arena));
+          },
+          py::arg("queue"), py::arg("arena"))
+      .def(
+          "run",
+          [](const SlotExecutor& executor, size_t number, SlotQueue& queue,
+             const std::vector<TensorPlace>& tensors, SlotStateTable& states, uint64_t seed, uint64_t step,
+             double factor, const MemoryPlace& arena, SlotChanges& changed) {
+            const auto values = valuesAt(tensors);
+            const py::gil_scoped_release release;
+            executor.run(number, queue, {values, states, {seed, step}, factor, bytesAt(arena), changed});
+          },
+          py::arg("number"), py::arg("queue"), py::arg("tensors"), py::arg("states"), py::arg("seed"),
+          py::arg("step"), py::arg("factor"), py::arg("arena"), py::arg("changed"))
+      .def(
+          "check",
+          [](const SlotExecutor& executor, SlotQueue& queue, const SlotChanges& changed) {
+            const py::gil_scoped_release release;
+            executor.check(queue.stream(), changed);
+          },
+          py::arg("queue"), py::arg("changed"))
+      .def("raise_error", &SlotExecutor::raise);
+}
+
 }  // namespace
 
 void bindSlots(py::module_& module) {
@@ -213,77 +260,7 @@ void bindSlots(py::module_& module) {
             queue.wait(limit);
           },
           py::arg("seconds"));
-  py::class_<SlotPlan, std::shared_ptr<SlotPlan>>(module, "SlotPlan")
-      // Kernels may have to be compiled, which calls Python on this thread.
-      .def(py::init(
-               [](std::vector<Slot> slots, int rank, int world, bool whole, std::shared_ptr<Device> device) {
-                 const py::gil_scoped_release release;
-                 return std::make_shared<SlotPlan>(std::move(slots), rank, world, whole, std::move(device));
-               }),
-           py::arg("slots"), py::arg("rank"), py::arg("world"), py::arg("whole"), py::arg("device"))
-      .def_property_readonly("outward_bytes",
-                             [](const SlotPlan& plan) { return plan.blocks().outwardBytes(); })
-      .def_property_readonly("inward_bytes", [](const SlotPlan& plan) { return plan.blocks().inwardBytes(); })
-      .def(
-          "block_bytes", [](const SlotPlan& plan, int owner) { return plan.blocks().blockBytes(owner); },
-          py::arg("owner"))
-      .def(
-          "prepare",
-          [](SlotPlan& plan, SlotQueue& queue, const MemoryPlace& outward, const MemoryPlace& inward) {
-            const py::gil_scoped_release release;
-            plan.prepare(queue.stream(), bytesAt(outward), bytesAt(inward));
-          },
-          py::arg("queue"), py::arg("outward"), py::arg("inward"))
-      .def(
-          "encode",
-          [](SlotPlan& plan, SlotQueue& queue, const std::vector<TensorPlace>& tensors,
-             SlotStateTable& states, uint64_t seed, uint64_t step, const MemoryPlace& outward,
-             SlotChanges& changed) {
-            const auto values = valuesAt(tensors);
-            const py::gil_scoped_release release;
-            plan.encode(queue, values, states, {seed, step}, bytesAt(outward), changed);
-          },
-          py::arg("queue"), py::arg("tensors"), py::arg("states"), py::arg("seed"), py::arg("step"),
-          py::arg("outward"), py::arg("changed"))
-      .def(
-          "average",
-          [](SlotPlan& plan, SlotQueue& queue, const std::vector<TensorPlace>& tensors,
-             SlotStateTable& states, uint64_t seed, uint64_t step, double factor, const MemoryPlace& inward,
-             SlotChanges& changed) {
-            const auto values = valuesAt(tensors);
-            const py::gil_scoped_release release;
-            plan.average(queue, values, states, {seed, step}, factor, bytesAt(inward), changed);
-          },
-          py::arg("queue"), py::arg("tensors"), py::arg("states"), py::arg("seed"), py::arg("step"),
-          py::arg("factor"), py::arg("inward"), py::arg("changed"))
-      .def(
-          "decode",
-          [](SlotPlan& plan, SlotQueue& queue, const std::vector<TensorPlace>& tensors,
-             const MemoryPlace& outward, SlotChanges& changed) {
-            const auto values = valuesAt(tensors);
-            const py::gil_scoped_release release;
-            plan.decode(queue, values, bytesAt(outward), changed);
-          },
-          py::arg("queue"), py::arg("tensors"), py::arg("outward"), py::arg("changed"))
-      .def(
-          "average_whole",
-          [](SlotPlan& plan, SlotQueue& queue, const std::vector<TensorPlace>& tensors, double factor,
-             const MemoryPlace& outward, const MemoryPlace& inward, SlotChanges& changed) {
-            const auto values = valuesAt(tensors);
-            const py::gil_scoped_release release;
-            plan.averageWhole(queue, values, factor, bytesAt(outward), bytesAt(inward), changed);
-          },
-          py::arg("queue"), py::arg("tensors"), py::arg("factor"), py::arg("outward"), py::arg("inward"),
-          py::arg("changed"))
-      .def(
-          "check",
-          [](SlotPlan& plan, SlotQueue& queue, const SlotChanges& changed) {
-            const py::gil_scoped_release release;
-            plan.check(queue.stream(), changed);
-          },
-          py::arg("queue"), py::arg("changed"))
-      .def("raise_error", &SlotPlan::raise);
-  module.attr("SLOT_ALIGNMENT") = kSlotAlignment;
+  bindProgram(module);
   bindSlotChanges(module);
   bindSummedTensor(module);
 }

@@ -20,7 +20,8 @@ class BesideCodec(ScalingOptions, total=False):
         str,
         Option(
             '"ps": each rank averages its share of a gradient and encodes the average again. "allgather": each rank '
-            "sends its encoded gradient to all others, which suits sparse codecs on few ranks.{more_topologies}",
+            'sends its encoded gradient to all others, which suits sparse codecs on few ranks. "ring", "butterfly": '
+            "ranks pass partial sums on, encoded again each time.{more_topologies}",
             default="ps",
         ),
     ]

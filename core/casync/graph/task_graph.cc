@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/graph/task_graph.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hipress {
@@ -20,6 +21,9 @@ MessageIndex TaskGraph::addLentMessage(uint16_t partition, int peer) {
 TaskIndex TaskGraph::add(Task task, const std::vector<TaskIndex>& after) {
   const auto index = static_cast<TaskIndex>(tasks_.size());
   task.dependencies = static_cast<uint32_t>(after.size());
+  const bool receives = task.primitive == Primitive::kRecv;
+  task.level = receives ? static_cast<uint16_t>(task.depth + 1) : least_;
+  for (const TaskIndex predecessor : after) task.level = std::max(task.level, tasks_[predecessor].level);
   tasks_.push_back(std::move(task));
   for (const TaskIndex predecessor : after) tasks_[predecessor].successors.push_back(index);
   if (after.empty()) roots_.push_back(index);

@@ -65,6 +65,7 @@ struct Task {
   uint16_t hop = 0;           // send, recv: distinguishes the messages of a partition
   int peer = -1;              // send, recv
   uint16_t depth = 0;         // recv: number of messages in a row that must come before this one
+  uint16_t level = 0;         // number of messages in a row that come before this task begins
   MessageIndex message = 0;   // written by encode and recv, read by send and decode
   SumIndex sum = 0;           // merge
   std::vector<Operand> from;  // encode: one; merge: the contributions, in rank order
@@ -94,12 +95,16 @@ class TaskGraph {
 
   TaskIndex encode(MessageIndex into, Operand from, EncodeAs as, const std::vector<TaskIndex>& after);
   TaskIndex send(MessageIndex message, int peer, uint16_t hop, const std::vector<TaskIndex>& after);
-  /// `depth`: the number of messages in a row that the peer needs before it can send this one.
+  /// `depth`: the level of the peer's send, so the number of messages in a row that come before this one.
   TaskIndex recv(MessageIndex into, int peer, uint16_t hop, size_t depth);
   TaskIndex merge(uint16_t partition, SumIndex into, std::vector<Operand> contributions, MergeAs as,
                   const std::vector<TaskIndex>& after);
   /// Decodes into the output.
   TaskIndex decode(MessageIndex message, const std::vector<TaskIndex>& after);
+
+  /// The next tasks have this level at least: their rank does not wait for others, but other ranks of the
+  /// same exchange do.
+  void startAt(size_t level) { least_ = static_cast<uint16_t>(level); }
 
   const std::vector<Task>& tasks() const { return tasks_; }
   const std::vector<Message>& messages() const { return messages_; }
@@ -113,6 +118,7 @@ class TaskGraph {
   std::vector<Task> tasks_;
   std::vector<Message> messages_;
   SumIndex sums_ = 0;
+  uint16_t least_ = 0;
   std::vector<TaskIndex> roots_;
 };
 

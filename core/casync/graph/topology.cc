@@ -85,6 +85,27 @@ TaskGraph buildTopology(std::string_view name, const TopologyContext& context) {
   return graph;
 }
 
+Encoders encodersOf(std::string_view topology, TopologyContext context) {
+  Encoders encoders;
+  context.partitions = 1;
+  for (context.rank = 0; context.rank < context.worldSize; ++context.rank) {
+    const TaskGraph graph = buildTopology(topology, context);
+    for (const Task& task : graph.tasks()) {
+      if (task.primitive != Primitive::kEncode || graph.messages()[task.message].plain) continue;
+      if (task.encodeAs == EncodeAs::kResult)
+        encoders.aggregator = context.rank;
+      else
+        encoders.workers.push_back(context.rank);
+    }
+  }
+  return encoders;
+}
+
+bool hasDenseHops(std::string_view topology) {
+  const AddExchange exchange = flatTopology(topology);
+  return exchange == addPs || exchange == addAllgather;
+}
+
 bool crossesNetwork(std::string_view topology, const std::vector<int>& hosts, int worldSize) {
   if (!parse(topology).hierarchical) return worldSize > 1;
   return std::adjacent_find(hosts.begin(), hosts.end(), std::not_equal_to<>()) != hosts.end();

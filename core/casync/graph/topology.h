@@ -33,6 +33,18 @@ const std::vector<std::string>& topologyNames();
 TaskGraph buildTopology(std::string_view name, const TopologyContext& context);
 void checkTopologyName(std::string_view name);
 
+/// The ranks that encode values of a partition, in their order.
+struct Encoders {
+  std::vector<int> workers;  ///< Of gradients or partial sums.
+  int aggregator = -1;       ///< Of the result; -1: no rank encodes it.
+};
+
+/// Of partition 0. `context`: of any rank.
+Encoders encodersOf(std::string_view topology, TopologyContext context);
+
+/// Whether every rank may send to every other one at the same time. Otherwise a rank sends to few at a time.
+bool hasDenseHops(std::string_view topology);
+
 /// Whether values cross the network, where compression may pay.
 bool crossesNetwork(std::string_view topology, const std::vector<int>& hosts, int worldSize);
 

@@ -27,7 +27,7 @@ enum WireFlags : uint8_t {
   kFlagReference = 8,  ///< With kFlagRaw: the payload is the place of the elements in the sender's memory.
   kFlagTrimmed = 16,   ///< With kFlagRaw: the elements behind the payload are zeros.
   kFlagPacked = 32,    ///< With kFlagRaw: two int8 elements in a byte (element/nibbles.h).
-  // Of messages in slots (slots/slot_blocks.h):
+  // Of messages in slots (slots/program/slot.h):
   kFlagZeros = 64,       ///< The sender's gradient is zeros; the payload may have what it held back.
   kFlagNotFinite = 128,  ///< The payload has values that are not finite.
 };

@@ -37,7 +37,7 @@ def _wrong_calls(_rank: int) -> None:
         ({}, r"compress\(model, codec\) needs a codec, such as codec='int8'"),
         ({"warmup": 2, "topology": "allgather"}, "needs a codec"),
         ({"codec": "onebt"}, "onebt"),
-        ({"codec": "int8", "topology": "star"}, "topology 'star' does not exist"),
+        ({"codec": "int8", "topology": "star"}, "there is no topology 'star'"),
         ({"codec_for": {"frist.weight": "fp16"}}, "frist.weight"),
         ({"codec": "int8", "carrier": "pigeon"}, "carrier='pigeon' does not exist"),
         ({"codec": "int8", "min_compress_bytes": -1}, "min_compress_bytes"),

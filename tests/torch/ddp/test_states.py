@@ -15,7 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 import hipress.torch as hp
 from hipress import _core
 from hipress.torch import ddp
-from hipress.torch.process_groups.layout import Compressed, Layout, first_owners
+from hipress.torch.process_groups.layout import Compressed, Layout
+from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.states.resharding import states_for
 from tests.torch.ddp import training
 from tests.torch.ranks import run
@@ -118,21 +119,20 @@ def _held_back(tensors: list[Compressed], saved: list[dict[str, Any]]) -> np.nda
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 4), (3, 5), (4, 1), (1, 3)])
-@pytest.mark.parametrize("whole", [False, True])
-def test_no_residual_is_lost_between_numbers_of_ranks(before: int, after: int, whole: bool) -> None:
+@pytest.mark.parametrize("topology", ["ps", "allgather", "ring", "butterfly"])
+def test_no_residual_is_lost_between_numbers_of_ranks(before: int, after: int, topology: str) -> None:
     codec = _core.create_codec("onebit")
     tensors = [Compressed("a", 200_000, codec), Compressed("b", 5000, codec), Compressed("c", 70_001, codec)]
     random = np.random.default_rng(before * 10 + after)
     saved: list[dict[str, Any]] = []
     for rank in range(before):
         states = {}
-        for partition in Layout(tensors, before, None if whole else first_owners(tensors, before)).partitions:
-            role = "aggregator" if partition.owner == rank and not whole else "worker"
+        for partition in Layout(tensors, Ranks(rank, before, topology)).partitions:
+            role = "aggregator" if partition.owner == rank and topology != "allgather" else "worker"
             key = f"{tensors[partition.tensor].name}\n{role}\n{partition.first}\n{partition.count}"
             states[key] = {"residual": random.standard_normal(partition.count).astype(np.float32)}
         saved.append(states)
-    owners = None if whole else first_owners(tensors, after)
-    new = [states_for(tensors, saved, rank, after, owners) for rank in range(after)]
+    new = [states_for(tensors, saved, Ranks(rank, after, topology)) for rank in range(after)]
     np.testing.assert_allclose(_held_back(tensors, new), _held_back(tensors, saved), rtol=1e-5, atol=1e-5)
 
 

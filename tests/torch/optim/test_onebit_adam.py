@@ -12,7 +12,6 @@ import torch
 
 import hipress.torch as hp
 from hipress.torch.optim import OneBitAdam
-from hipress.torch.process_groups.layout import Compressed, first_owners
 from tests.torch.optim import problem
 from tests.torch.optim.averaging import TwoSided, owner_by_name
 from tests.torch.ranks import run
@@ -26,11 +25,8 @@ _EXACT = ("small", "one")  # smaller than min_compress_bytes
 
 def _first_owners(carrier: str, world: int) -> dict[str, int]:
     compressed = [name for name in problem.SHAPES if name not in _EXACT]
-    if carrier == "engine":
-        return {name: owner_by_name(f"onebitadam.{name}", world) for name in compressed}
-    codec: Any = None
-    counts = {name: int(np.prod(problem.SHAPES[name])) for name in compressed}
-    return first_owners([Compressed(name, counts[name], codec) for name in compressed], world)
+    prefix = "onebitadam." if carrier == "engine" else ""
+    return {name: owner_by_name(prefix + name, world) for name in compressed}
 
 
 def replayed(world: int, carrier: str, freeze: int = FREEZE, steps: int = STEPS) -> list[problem.Values]:

@@ -13,7 +13,6 @@ import torch
 
 from hipress.torch.optim import OneBitLamb
 from hipress.torch.optim.norms import norm
-from hipress.torch.process_groups.layout import Compressed, first_owners
 from tests.torch.optim import problem
 from tests.torch.optim.averaging import TwoSided, owner_by_name
 from tests.torch.ranks import run
@@ -28,13 +27,8 @@ _EXACT = ("small", "one")  # smaller than min_compress_bytes
 
 def _averages(carrier: str, world: int) -> dict[str, TwoSided]:
     counts = {name: int(np.prod(shape)) for name, shape in problem.SHAPES.items() if name not in _EXACT}
-    codec: Any = None
-    owners = (
-        {name: owner_by_name(f"onebitlamb.{name}", world) for name in counts}
-        if carrier == "engine"
-        else first_owners([Compressed(name, count, codec) for name, count in counts.items()], world)
-    )
-    return {name: TwoSided(count, world, owners[name]) for name, count in counts.items()}
+    prefix = "onebitlamb." if carrier == "engine" else ""
+    return {name: TwoSided(count, world, owner_by_name(prefix + name, world)) for name, count in counts.items()}
 
 
 def _size(values: Any) -> float:

@@ -12,7 +12,6 @@ import pytest
 import hipress.torch as hp
 from hipress.torch.optim import ZeroOneAdam
 from hipress.torch.optim.intervals import local_interval, updates_variance
-from hipress.torch.process_groups.layout import Compressed, first_owners
 from tests.torch.optim import problem
 from tests.torch.optim.averaging import TwoSided, owner_by_name
 from tests.torch.ranks import run
@@ -31,13 +30,8 @@ _UNCOMPRESSED = ("small", "one")  # smaller than min_compress_bytes
 def _averages(kind: str, carrier: str, world: int) -> dict[str, TwoSided]:
     compressed = [name for name in problem.SHAPES if name not in _UNCOMPRESSED]
     counts = {name: int(np.prod(problem.SHAPES[name])) for name in compressed}
-    codec: Any = None
-    owners = (
-        {name: owner_by_name(f"{kind}.{name}", world) for name in compressed}
-        if carrier == "engine"
-        else first_owners([Compressed(name, counts[name], codec) for name in compressed], world)
-    )
-    return {name: TwoSided(counts[name], world, owners[name]) for name in compressed}
+    prefix = f"{kind}." if carrier == "engine" else ""
+    return {name: TwoSided(counts[name], world, owner_by_name(prefix + name, world)) for name in compressed}
 
 
 def _average(through: dict[str, TwoSided], name: str, values: list[Any]) -> Any:

@@ -12,19 +12,20 @@ import torch
 
 from hipress import _core
 from hipress.errors import InvalidArgument
-from hipress.torch.process_groups.layout import Compressed, Layout, first_owners, payload_room
+from hipress.torch.process_groups.layout import Compressed, Layout, payload_room
 from hipress.torch.process_groups.linked import LinkedAverage
+from hipress.torch.process_groups.ranks import Ranks
 
 _HUGE = 3 << 30
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_huge_tensor_is_cut_so_that_its_codec_takes_each_part(whole: bool) -> None:
+@pytest.mark.parametrize("topology", ["ps", "allgather"])
+def test_a_huge_tensor_is_cut_so_that_its_codec_takes_each_part(topology: str) -> None:
     tensors = [Compressed("w", _HUGE, _core.create_codec("onebit"), dtype=torch.float32)]
-    partitions = Layout(tensors, 2, None if whole else first_owners(tensors, 2)).partitions
+    partitions = Layout(tensors, Ranks(0, 2, topology)).partitions
     assert sum(each.count for each in partitions) == _HUGE
     assert all(each.count <= _core.MOST_ENCODED and not each.raw for each in partitions)
-    assert {each.owner for each in partitions} == ({0} if whole else {0, 1})
+    assert {each.owner for each in partitions} == {0, 1}
     assert [each.first for each in partitions[1:]] == [each.first + each.count for each in partitions[:-1]]
 
 

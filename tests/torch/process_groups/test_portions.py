@@ -18,7 +18,8 @@ import hipress.torch as hp
 from hipress._library import load_core
 from hipress.torch.process_groups import GroupAverage, GroupOptions, slots
 from hipress.torch.process_groups.dtypes import TensorShape
-from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout, first_owners
+from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout
+from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.side import HostSide
 from tests.torch.ddp import training
 from tests.torch.ranks import outcomes, run
@@ -29,43 +30,40 @@ WORLD = 4
 
 
 def _slots(
-    exact: Sequence[slots.ExactSlots] = (), *, whole: bool = False, portion_bytes: int = 4 << 20
+    exact: Sequence[slots.ExactSlots] = (), *, topology: str = "ps", portion_bytes: int = 4 << 20
 ) -> list[slots.Slots]:
     codec = load_core().create_codec("int8")
-    tensors = [Compressed(name, count, codec) for name, count in COUNTS.items()]
-    layout = Layout(tensors, WORLD, None if whole else first_owners(tensors, WORLD))
-    numbers = {name: number for number, name in enumerate(COUNTS)}
-    return slots.slots_of(layout, exact, rank=1, world=WORLD, whole=whole, numbers=numbers, portion_bytes=portion_bytes)
+    ranks = Ranks(1, WORLD, topology)
+    layout = Layout([Compressed(name, count, codec) for name, count in COUNTS.items()], ranks)
+    return slots.slots_of(layout, exact, ranks, portion_bytes=portion_bytes, side=HostSide())
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_portions_together_have_all_bytes(whole: bool) -> None:
-    (one,) = _slots(whole=whole)
-    several = _slots(whole=whole, portion_bytes=50_000)
+@pytest.mark.parametrize("topology", ["ps", "allgather", "ring"])
+def test_portions_together_have_all_bytes(topology: str) -> None:
+    (one,) = _slots(topology=topology)
+    several = _slots(topology=topology, portion_bytes=50_000)
     assert len(several) > 1
-    for what in ("outward_sizes", "inward_sizes"):
-        assert [sum(each) for each in zip(*(getattr(part, what) for part in several), strict=True)] == getattr(
-            one, what
-        )
-    assert sum(part.plan.outward_bytes for part in several) == one.plan.outward_bytes
+    for hop in one.runs[:-1]:
+        parts = [part.sent(hop) for part in several if hop < len(part.runs) - 1]
+        assert [sum(each) for each in zip(*parts, strict=True)] == one.sent(hop)
 
 
 def test_values_without_a_codec_are_not_counted() -> None:
     exact = [slots.ExactSlots(5000, torch.float32, True), slots.ExactSlots(6000, torch.bfloat16, False)]
     (without,), (beside,) = _slots(), _slots(exact)
-    assert beside.counted == without.counted
-    more = [now - before for now, before in zip(beside.outward_sizes, without.outward_sizes, strict=True)]
-    more[1] = beside.inward_sizes[0] - without.inward_sizes[0]  # of this rank, whose block others send
+    for hop in (0, 1):
+        assert beside.sent(hop) == without.sent(hop)
     pieces = [4 * count for _, count in load_core().split_elements(5000, WORLD)]
     pieces += [2 * count for _, count in load_core().split_elements(6000, WORLD)]
-    padding = [-(HEADER_BYTES + piece) % load_core().SLOT_ALIGNMENT for piece in pieces]
-    assert sum(more) == 4 * 5000 + 2 * 6000 + 2 * WORLD * HEADER_BYTES + sum(padding)
+    more = sum(HEADER_BYTES + piece + -piece % 16 for piece in pieces)
+    # What it sends of all and gets from all, and at the same time the same for its own part.
+    assert beside.arena_bytes - without.arena_bytes < 2 * more + 2 * max(pieces)
 
 
 def test_the_next_step_uses_the_memory_again() -> None:
     (part,) = _slots()
     first, second = part.take(0), part.take(0)
-    assert first.outward.data_ptr() != second.outward.data_ptr()
+    assert first.data_ptr() != second.data_ptr()
     changes = HostSide().changes(True)
     part.give_back(second, changes)
     part.give_back(first, changes)

@@ -14,7 +14,8 @@ import torch
 from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import GroupAverage, GroupOptions
-from hipress.torch.process_groups.layout import Compressed, Layout, first_owners
+from hipress.torch.process_groups.layout import Compressed, Layout
+from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.states.resharding import states_for
 from tests.core.casync.blocks import limits_program
 from tests.torch.ddp import training
@@ -91,22 +92,21 @@ def test_an_average_goes_on_to_the_bit_from_saved_states(tmp_path: Path, folder:
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 4), (3, 5), (4, 1)])
-@pytest.mark.parametrize("whole", [False, True])
-def test_another_number_of_ranks_gets_the_workers_mean(folder: str, before: int, after: int, whole: bool) -> None:
+@pytest.mark.parametrize("topology", ["ps", "allgather"])
+def test_another_number_of_ranks_gets_the_workers_mean(folder: str, before: int, after: int, topology: str) -> None:
     codec = _core.create_codec(limits_program.load(Path(folder)))
     tensors = [Compressed(name, count, codec) for name, count in COUNTS.items() if count > 3000]
     saved: list[dict[str, Any]] = []
     for rank in range(before):
         states = {}
-        for partition in Layout(tensors, before, None if whole else first_owners(tensors, before)).partitions:
+        for partition in Layout(tensors, Ranks(rank, before, topology)).partitions:
             name, first, count = tensors[partition.tensor].name, partition.first, partition.count
-            role = "aggregator" if partition.owner == rank and not whole else "worker"
+            role = "aggregator" if partition.owner == rank and topology == "ps" else "worker"
             numbers = np.arange(first // limits_program.BLOCK, limits_program.blocks(first + count), dtype=np.float32)
             states[f"{name}\n{role}\n{first}\n{count}"] = {"limit": numbers, "residual": np.ones(count, np.float32)}
         saved.append(states)
-    owners = None if whole else first_owners(tensors, after)
     for rank in range(after):
-        for key, states in states_for(tensors, saved, rank, after, owners).items():
+        for key, states in states_for(tensors, saved, Ranks(rank, after, topology)).items():
             _, role, first, count = key.split("\n")
             numbers = np.arange(int(first) // limits_program.BLOCK, limits_program.blocks(int(first) + int(count)))
             assert states["residual"].shape == (int(count),)
@@ -116,4 +116,4 @@ def test_another_number_of_ranks_gets_the_workers_mean(folder: str, before: int,
             assert set(np.flatnonzero(limit != numbers)) <= set(np.flatnonzero(limit == 0)), (key, role)
     wrong = {key: {"limit": values["residual"]} for key, values in saved[0].items()}
     with pytest.raises(InvalidArgument, match=r"the state 'limit' of 'a' has .* it is of another codec"):
-        states_for(tensors, [wrong], 0, 1, owners)
+        states_for(tensors, [wrong], Ranks(0, 1, topology))

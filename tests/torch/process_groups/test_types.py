@@ -80,7 +80,7 @@ def _exact(rank: int, topology: str, world: int) -> tuple[dict[str, torch.Tensor
     def counting(collective: Any) -> Any:
         def called(group: Any, *given: Any) -> Any:
             nonlocal sent
-            # all_reduce(group, tensor); reduce_scatter(group, output, input); all_to_all(group, output, input, ...)
+            # all_reduce(group, tensor); all_to_all(group, output, input, ...), and so exchange()
             values = given[0] if len(given) == 1 else given[1]
             sent += values.numel() * values.element_size()
             return collective(group, *given)
@@ -88,7 +88,7 @@ def _exact(rank: int, topology: str, world: int) -> tuple[dict[str, torch.Tensor
         return called
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("all_reduce", "reduce_scatter", "all_to_all"):
+        for name in ("all_reduce", "exchange", "all_to_all"):
             patch.setattr(group_calls, name, counting(getattr(group_calls, name)))
         average.start(list(tensors.items()), 0).wait()
     return tensors, sent

@@ -46,6 +46,8 @@ using AddExchange = Outcome (*)(TaskGraph& graph, const Exchange& exchange);
 
 /// Parameter server with co-located aggregators: the owner aggregates.
 Outcome addPs(TaskGraph& graph, const Exchange& exchange);
+/// The first half of ps: the owner's output gets the result, and nobody else has one.
+void addReduce(TaskGraph& graph, const Exchange& exchange);
 /// A reduction along the ring that ends at the owner, then the result along the ring.
 Outcome addRing(TaskGraph& graph, const Exchange& exchange);
 /// Recursive halving and doubling: a binomial tree for each partition, with the owner at the root.

@@ -55,7 +55,11 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context,
     const TaskIndex encode = graph.encode(gradient, Operand::input(), EncodeAs::kContribution, {});
     const TaskIndex send = graph.send(gradient, leader, kToHost, {encode});
     const MessageIndex result = graph.addMessage(partition, plainResult);
-    const TaskIndex recv = graph.recv(result, leader, kFromHost, exchange.depth + 2 * hosts.size());
+    TaskGraph ofLeader;
+    ofLeader.startAt(exchange.depth);
+    exchange.own = Operand::input();
+    const size_t depth = ofLeader.tasks()[between(ofLeader, exchange).ready].level;
+    const TaskIndex recv = graph.recv(result, leader, kFromHost, depth);
     graph.decode(result, {recv, send});
     return;
   }
@@ -77,6 +81,8 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context,
         graph.merge(partition, sum, std::move(contributions), MergeAs::kPartialSum, exchange.ownReady)};
     exchange.own = Operand::sum(sum);
   }
+  // A host of one rank has its sum before the others.
+  graph.startAt(exchange.depth);
   const Outcome outcome = between(graph, exchange);
   MessageIndex result = 0;
   TaskIndex ready = outcome.ready;
@@ -89,6 +95,7 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context,
   for (const int rank : *neighbours) {
     if (rank != context.rank) graph.send(result, rank, kFromHost, {ready});
   }
+  graph.startAt(0);
 }
 
 }  // namespace hipress

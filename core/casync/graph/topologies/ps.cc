@@ -7,16 +7,22 @@
 //   decode
 // If the codec merges decoded values only, the aggregator encodes its own gradient for the merge, too.
 // The aggregator decodes its own message, so that every rank ends with the same bytes.
+#include <utility>
+
 #include "core/casync/graph/topologies/exchange.h"
 
 namespace hipress {
 namespace {
 
-Outcome addWorker(TaskGraph& graph, const Exchange& exchange) {
-  const int aggregator = exchange.members[exchange.owner];
+TaskIndex sendOwn(TaskGraph& graph, const Exchange& exchange) {
   const MessageIndex gradient = graph.addMessage(exchange.partition);
   const TaskIndex encode = graph.encode(gradient, exchange.own, EncodeAs::kContribution, exchange.ownReady);
-  const TaskIndex send = graph.send(gradient, aggregator, kToAggregate, {encode});
+  return graph.send(gradient, exchange.members[exchange.owner], kToAggregate, {encode});
+}
+
+Outcome addWorker(TaskGraph& graph, const Exchange& exchange) {
+  const int aggregator = exchange.members[exchange.owner];
+  const TaskIndex send = sendOwn(graph, exchange);
   const MessageIndex aggregate = graph.addMessage(exchange.partition);
   const TaskIndex recv = graph.recv(aggregate, aggregator, kFromAggregate, exchange.depth + 1);
   // The decode overwrites the gradient, which the send may still read.
@@ -31,9 +37,11 @@ Operand encodeOwn(TaskGraph& graph, const Exchange& exchange, std::vector<TaskIn
   return Operand::message(message);
 }
 
-Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
+/// The contributions of all members in rank order. Adds the tasks that make them ready.
+std::vector<Operand> receiveAll(TaskGraph& graph, const Exchange& exchange,
+                                std::vector<TaskIndex>& received) {
   std::vector<Operand> contributions;
-  std::vector<TaskIndex> received = exchange.ownReady;
+  received = exchange.ownReady;
   for (size_t member = 0; member < exchange.size(); ++member) {
     if (member == exchange.position) {
       contributions.push_back(exchange.mergesDecoded ? encodeOwn(graph, exchange, received) : exchange.own);
@@ -43,6 +51,12 @@ Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
     contributions.push_back(Operand::message(message));
     received.push_back(graph.recv(message, exchange.members[member], kToAggregate, exchange.depth));
   }
+  return contributions;
+}
+
+Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
+  std::vector<TaskIndex> received;
+  std::vector<Operand> contributions = receiveAll(graph, exchange, received);
   const SumIndex sum = graph.addSum();
   const TaskIndex merge =
       graph.merge(exchange.partition, sum, std::move(contributions), MergeAs::kWholeSum, received);
@@ -60,6 +74,16 @@ Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
 
 Outcome addPs(TaskGraph& graph, const Exchange& exchange) {
   return exchange.position == exchange.owner ? addAggregator(graph, exchange) : addWorker(graph, exchange);
+}
+
+void addReduce(TaskGraph& graph, const Exchange& exchange) {
+  if (exchange.position != exchange.owner) {
+    sendOwn(graph, exchange);
+    return;
+  }
+  std::vector<TaskIndex> received;
+  std::vector<Operand> contributions = receiveAll(graph, exchange, received);
+  graph.merge(exchange.partition, graph.addSum(), std::move(contributions), MergeAs::kOutput, received);
 }
 
 }  // namespace hipress

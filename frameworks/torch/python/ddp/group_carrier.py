@@ -32,7 +32,7 @@ class GroupCarrier:
         shapes = {name: _shape(each) for name, each in parameters.items()}
         self._exact = ExactAverage(group)
         self._average = GroupAverage(shapes, group, options, host_group=host_group, side=self._side)
-        self._flat = options.topology != "hierarchical"
+        self._flat = not options.is_hierarchical
         #: A rank alone has nothing to send, and loses nothing.
         self._alone = self._average.world == 1
 

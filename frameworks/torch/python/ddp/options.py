@@ -18,8 +18,8 @@ Carrier = Literal["group", "hipress"]
 WORDS = {
     "gradient": "gradient",
     "codec_for_example": '{"embedding.weight": "fp16"}',
-    "more_topologies": ' "hierarchical": the ranks of a host add raw values, and each averages its share of the sum '
-    'with its peers on other hosts. Carrier "hipress" has all topologies of DistributedOptimizer.',
+    "more_topologies": ' "hierarchical": the ranks of a host add raw values, and one of them averages the sum with the '
+    'other hosts, as with "ps" or, for example, "hierarchical(ring)".',
     "group_only_seed": ' Carrier "group" only: the engine has the seed of `init()`.',
 }
 

@@ -17,8 +17,6 @@ from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.scaling.loss_scale import UNSCALED
 
-_TOPOLOGIES = ("ps", "allgather")
-
 
 class GroupAveraging:
     """See Averaging. The tensors of a fragment are one batch."""
@@ -26,16 +24,17 @@ class GroupAveraging:
     def __init__(
         self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str, group: dist.ProcessGroup
     ) -> None:
-        if topology not in _TOPOLOGIES:
-            raise InvalidArgument(
-                f"topology={topology!r}: over a process group DiLoCo() has {' and '.join(map(repr, _TOPOLOGIES))}"
-            )
         for name, each in parameters.items():
             if each.dtype != torch.float32:
                 raise Unsupported(
                     f"parameter '{name}' is of type {each.dtype}: over a process group DiLoCo() takes float32 only"
                 )
         options = GroupOptions(codec=codec, topology=topology, compress_vectors=True, scaler=UNSCALED)
+        if options.is_hierarchical:
+            raise InvalidArgument(
+                f"topology={topology!r}: over a process group DiLoCo() averages over sites, with one rank of each: "
+                "choose 'ps', 'ring', 'butterfly' or 'allgather'"
+            )
         shapes = {name: shape_of(each) for name, each in parameters.items()}
         self._average = GroupAverage(shapes, group, options)
         self._exchanges = 0

@@ -18,10 +18,10 @@ from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
-from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.options import GroupOptions, chosen_codec
-from hipress.torch.process_groups.side import Side
+from hipress.torch.process_groups.ranks import Ranks
+from hipress.torch.process_groups.side import Contribution, Side
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.slots import Free, Slots, shard_slots
 from hipress.torch.reals import as_reals
@@ -73,12 +73,9 @@ def compress_reduce_scatter(
     side = side_for({unit.name: unit.device for unit in shared})
     state = ReduceScatterState()
     memory: dict[Any, Free] = {}
-    first = 0
-    for unit in units:
-        if unit in shared:
-            scatter = _CompressedReduceScatter(unit, options, first, state, side, memory)
-            state.replaced.append((unit, unit.scatter_by(scatter)))
-        first += len(unit.shapes)
+    for unit in shared:
+        scatter = _CompressedReduceScatter(unit, options, state, side, memory)
+        state.replaced.append((unit, unit.scatter_by(scatter)))
     return state
 
 
@@ -123,16 +120,10 @@ class _CompressedReduceScatter(ReduceScatter):
     """The reduce-scatter of one unit. FSDP2 calls it in backward, unit by unit, in one order on all ranks."""
 
     def __init__(
-        self,
-        unit: Unit,
-        options: GroupOptions,
-        first_number: int,
-        state: ReduceScatterState,
-        side: Side,
-        memory: dict[Any, Free],
+        self, unit: Unit, options: GroupOptions, state: ReduceScatterState, side: Side, memory: dict[Any, Free]
     ) -> None:
-        """`first_number`: the number of the unit's first tensor, which seeds random rounding. `memory`: of the
-        collectives. Units with the same shards and codecs share it, because they travel one after the other."""
+        """`memory`: of the collectives. Units with the same shards and codecs share it, because they travel one after
+        the other."""
         self._unit = unit
         self._state = state
         self._side = side
@@ -160,7 +151,7 @@ class _CompressedReduceScatter(ReduceScatter):
             else:
                 self._columns.append(columns)
                 compressed.append((name, shape.count, codec))
-        self._compressed, self._first_number, self._memory = compressed, first_number, memory
+        self._compressed, self._memory = compressed, memory
         self._slots_of: dict[torch.dtype, Slots] = {}
         self._states = side.table()  # stays empty: these codecs have no states
         self._changes = side.changes(False)
@@ -194,26 +185,24 @@ class _CompressedReduceScatter(ReduceScatter):
     def _reduce(self, output: torch.Tensor, rows: torch.Tensor, group: Any, op: Any) -> None:
         """On a GPU all of it is on the stream on which FSDP2 calls this."""
         factor, slots = self._factor(op), self._slots(rows.dtype)
-        memory, arrays = slots.take(self._unit.steps), self._arrays(rows)
-        numbers = (self._states, self._seed, self._unit.steps)
-        slots.plan.encode(arrays, *numbers, memory.outward, self._changes)
-        self._state.sent_bytes += memory.outward.numel()
-        sizes = (slots.inward_sizes, slots.outward_sizes)
+        arena, step = slots.take(self._unit.steps), self._unit.steps
+        given = Contribution(self._arrays(rows), self._states, self._seed, step, factor, self._changes)
+        slots.run(0, given, arena)
         work = None
-        if slots.travels:
-            self._side.before_collective()
-            work = group_calls.all_to_all(group, memory.inward, memory.outward, *sizes)
+        if self._world > 1:
+            self._state.sent_bytes += sum(slots.sent(0))
+            work = slots.hop(0, arena, group)
         if self._exact:
-            given = torch.cat([rows[:, columns] for columns in self._exact], dim=1)
-            sums = torch.empty(given.shape[1], dtype=given.dtype, device=given.device)
-            _reduce_scatter(sums, given.view(-1), op=op, group=group)
+            exact = torch.cat([rows[:, columns] for columns in self._exact], dim=1)
+            sums = torch.empty(exact.shape[1], dtype=exact.dtype, device=exact.device)
+            _reduce_scatter(sums, exact.view(-1), op=op, group=group)
             lengths = [columns.stop - columns.start for columns in self._exact]
             for columns, part in zip(self._exact, sums.split(lengths), strict=True):
                 output[columns] = part
         if work is not None:
             work.wait()
-        slots.plan.average(arrays, *numbers, factor, memory.inward, self._changes)
-        slots.give_back(memory, self._changes)
+            slots.run(1, given, arena)
+        slots.give_back(arena, self._changes)
         for columns in self._columns:
             output[columns] = rows[self._rank, columns]
 
@@ -224,9 +213,7 @@ class _CompressedReduceScatter(ReduceScatter):
             self._slots_of[dtype] = shard_slots(
                 self._compressed,
                 dtype,
-                self._first_number,
-                rank=self._rank,
-                world=self._world,
+                Ranks(self._rank, self._world),
                 side=self._side,
                 free=self._memory.setdefault(key, []),
             )

@@ -60,9 +60,10 @@ def compress_replicas(
     given = filled(GroupTravel, {**options, "codec": chosen})
     given["scaler"] = LossScale(given["scaler"], "compress_replicas(model, replicate_group, codec, scaler=scaler)")
     how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])})
-    if how.topology == "hierarchical":
+    if how.is_hierarchical:
         raise InvalidArgument(
-            "compress_replicas() averages over hosts, with one rank of each: choose 'ps' or 'allgather'"
+            "compress_replicas() averages over hosts, with one rank of each: choose 'ps', 'ring', 'butterfly' or "
+            "'allgather'"
         )
     shapes: dict[str, TensorShape] = {}
     for unit in units:

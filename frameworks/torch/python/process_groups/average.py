@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The average of tensors over a process group, compressed: encode, exchange, average in rank order, encode, collect.
+"""The average of tensors over a process group, compressed, by the program of a topology (exchange.py).
 
-Topologies "ps" and "allgather" are those of exchange.py. Topology "hierarchical": the ranks of a host first add raw
-values, so that each has the sum of its share (`reduce_scatter`). Each rank averages its share, as in "ps", with the
-ranks that have the same local rank on the other hosts. Then the ranks of a host collect each other's shares. With G
-ranks per host each rank sends 1/G of the tensors to other hosts.
-
-Threads work on different batches at the same time: one encodes and starts the exchange, one averages and starts the
-collection, one decodes; with hosts one more at each end. Each thread that starts collectives has process groups of its
-own, so that collectives start in the same order on all ranks, whatever else the program does with its group.
+Threads work on different batches at the same time: one encodes and starts the first hop, one does the runs between two
+hops, one does the last run. Each thread that starts collectives has a process group of its own, so that collectives
+start in the same order on all ranks, whatever else the program does with its group.
 """
 
 from __future__ import annotations
@@ -30,10 +25,10 @@ from hipress.torch.process_groups.dtypes import TensorShape, flat_reals
 from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back, known_to_torch
-from hipress.torch.process_groups.hierarchical.hosts import Hosts, consecutive, from_groups
-from hipress.torch.process_groups.hierarchical.sharing import HostSharing
+from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.linked import LinkedAverage
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.routes import Routes
 from hipress.torch.process_groups.side import HostSide, Side
 from hipress.torch.process_groups.states.average_states import AverageStates
@@ -80,7 +75,6 @@ class GroupAverage:
         self.world: int = self._group.size()
         self.options.check_sums(self.world)
         self.rank: int = self._group.rank()
-        self._numbers: dict[str, int] = {}
         self._error: HipressError | None = None
         check_alike(
             self._group, self.options.described(host_group is not None) + "\n" + _described(tensors), self._side.device
@@ -89,34 +83,33 @@ class GroupAverage:
         #: Of known_to_torch(), with their ranks.
         self._groups: list[tuple[Sequence[int], Group]] = []
         make = _noted(known_to_torch(self._group, self._side.device), self._groups) if new_group is None else new_group
-        peers = range(self.world) if hosts is None else hosts.peers(self.rank)
-        exchange, collect = make(peers), make(peers)
+        exchange, collect = make(range(self.world)), make(range(self.world))
         seed = self.options.seed + (self.rank * 4 << 32)
-        self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers, side=self._side)
+        self._linked = LinkedAverage(exchange, collect, seed=seed, side=self._side)
         self._unsent = Unsent(self._side)
         #: The steps, which the states of codecs wait for.
         self.steps = StepByStep(self._side, self.options.keeps_states(), self._linked.settle, self._unsent.settle)
+        #: With hosts: of each rank.
+        self._hosts_of = () if hosts is None else hosts.of_ranks()
+        ranks = Ranks(self.rank, self.world, self.options.topology, self._hosts_of)
         self._exchange = Exchange(
             exchange,
             collect,
-            whole=self.options.topology == "allgather",
+            ranks,
             seed=seed,
-            numbers=self._numbers,
             portion_bytes=self.options.portion_bytes,
             side=self._side,
         )
         self._scaling = scaling_of(self.options.scaler, "GroupOptions(..., scaler=scaler)")
         self._scaling_checked = not self.options.keeps_states()
         self._unit = self._side.unit()
-        where = {"rank": self.rank, "world": self.world}
-        self._states = AverageStates(self._exchange, self._linked, self._unsent, self._unit, **where)
-        self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make, self._side)
-        self._routes = Routes(self.options, self._linked, self._exchange.world, self._sharing)
+        self._states = AverageStates(self._exchange, self._linked, self._unsent, self._unit)
+        self._routes = Routes(self.options, self._linked, ranks)
         self._start_threads()
         self._add(tensors)
 
     def _hosts(self, host_group: dist.ProcessGroup | None) -> Hosts | None:
-        if self.options.topology != "hierarchical":
+        if not self.options.is_hierarchical:
             if host_group is not None or self.options.ranks_per_host:
                 raise InvalidArgument("the ranks of hosts are for topology 'hierarchical' only")
             return None
@@ -127,14 +120,10 @@ class GroupAverage:
         return from_groups(self._group, host_group, self._side.device)
 
     def _start_threads(self) -> None:
-        finish, decode = GroupAverage._finish, GroupAverage._decode
         stage = self._side.stage
-        self._finishing = None if self._sharing is None else stage("hipress-finish", self._guarded(finish))
-        self._decoding = stage("hipress-decode", self._guarded(decode))
+        self._decoding = stage("hipress-decode", self._guarded(GroupAverage._decode))
         self._averaging = stage("hipress-average", self._guarded(GroupAverage._average))
         self._encoding = stage("hipress-encode", self._guarded(GroupAverage._encode))
-        reduce = GroupAverage._reduce
-        self._first = self._encoding if self._sharing is None else stage("hipress-reduce", self._guarded(reduce))
 
     def close(self) -> None:
         """Ends the threads, when the averages that have started are done. All ranks call it between the same steps.
@@ -142,9 +131,8 @@ class GroupAverage:
         The groups go with the object; groups that torch keeps are for the next average of this group. Raises the error
         of the last step if no call has raised it.
         """
-        for stage in (self._first, self._encoding, self._averaging, self._decoding, self._finishing):
-            if stage is not None:
-                stage.close()
+        for stage in (self._encoding, self._averaging, self._decoding):
+            stage.close()
         self._side.synchronize()
         if self._error is None:
             for ranks, made in self._groups:
@@ -162,7 +150,6 @@ class GroupAverage:
 
     def _add(self, tensors: Mapping[str, TensorShape]) -> None:
         for name, shape in tensors.items():
-            self._numbers[name] = len(self._numbers)
             self._routes.add(name, shape)
         if self.compresses:
             say_once(self.rank, len(self.exact_tensors), len(self._routes))
@@ -181,11 +168,14 @@ class GroupAverage:
     def sent_bytes(self) -> int:
         """What this rank has given to collectives of bytes for other ranks; with hosts: for ranks of other hosts. Of
         factors, statistics and levels: the bytes of a ring."""
-        return sum(self._exchange.sent_to) + self._linked.sent_bytes
+        own = self._hosts_of[self.rank] if self._hosts_of else -1
+        hosts = self._hosts_of or range(self.world)
+        sent = sum(size for host, size in zip(hosts, self._exchange.sent_to, strict=True) if host != own)
+        return sent + self._linked.sent_bytes
 
     @property
     def sent_to(self) -> Sequence[int]:
-        """`sent_bytes` by the rank that gets it; with hosts: by host."""
+        """The same by the rank that gets it, also of this host."""
         return tuple(self._exchange.sent_to)
 
     @property
@@ -315,9 +305,7 @@ class GroupAverage:
             self._unsent.join(list(zip(names, flat, strict=True)), scale, factor)
         batch = Batch(step, factor, tensors, exact, route.layout, done, finish, self.steps.changes, of)
         batch.linked = [(named[place][0], flat[place]) for place in route.linked]
-        if self._sharing is not None:
-            batch.shards = self._sharing.shards(route.names, exact)
-        self._first.put(batch)
+        self._encoding.put(batch)
         return done
 
     def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -362,23 +350,15 @@ class GroupAverage:
         batch.end_portion(error)
 
     # The threads, in the order in which a batch passes them.
-    def _reduce(self, batch: Batch) -> None:
-        assert self._sharing is not None
-        self._sharing.reduce(batch)
-        self._encoding.put(batch)
-
     def _encode(self, batch: Batch) -> None:
         self.steps.enter(batch.of)
         self.raise_error()
         tables = [self._exchange.residuals.table, *self._linked.tables()]
         self._unit.follow(self._scaling, tables, self._linked.multiply)
-        if self._sharing is not None:
-            self._sharing.take_share(batch)
-        else:
-            batch.values = [self._side.values(tensor) for tensor in batch.tensors]
-            batch.together = batch.exact.joined()
-            for values in batch.together:
-                self._side.used_by_all(values)
+        batch.values = [self._side.values(tensor) for tensor in batch.tensors]
+        batch.together = batch.exact.joined()
+        for values in batch.together:
+            self._side.used_by_all(values)
         portions = self._exchange.split(batch)
         portions[-1].linked = batch.linked
         for portion in portions:
@@ -403,25 +383,11 @@ class GroupAverage:
                 self.steps.changes.discard()
             portion.sums = None
         batch = portion.batch
-        if not batch.end_portion():
-            return
-        if self._finishing is None:
+        if batch.end_portion():
             self._try(GroupAverage._finish, batch)
-        else:
-            self._try(GroupAverage._gather, batch)
-
-    def _gather(self, batch: Batch) -> None:
-        assert self._sharing is not None
-        assert self._finishing is not None
-        self._sharing.gather(batch)
-        self._finishing.put(batch)
 
     def _finish(self, batch: Batch) -> None:
-        if self._sharing is not None:
-            self._sharing.finish(batch)
-            batch.works = []
-        else:
-            batch.exact.put_back(batch.together)
+        batch.exact.put_back(batch.together)
         if batch.finish is not None:
             batch.finish()
         batch.succeed(batch.any_tensor() if self._side.device.type == "cuda" else None)

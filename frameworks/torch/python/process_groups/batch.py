@@ -12,10 +12,9 @@ import torch
 
 from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.group_calls import Work
-from hipress.torch.process_groups.hierarchical.shards import HostShards
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.linked import LinkedBatch
-from hipress.torch.process_groups.slots import Memory, Slots
+from hipress.torch.process_groups.slots import Slots
 from hipress.torch.process_groups.states.open_step import OpenStep
 
 
@@ -43,16 +42,7 @@ class Batch:
     linked: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     """Names and flat tensors of those in whose place two others are summed."""
     together: list[torch.Tensor] = field(default_factory=list)
-    """The exact ones of each type, one behind the other, or this rank's share of them."""
-    has_factor: bool = False
-    """Whether these have the factor already."""
-    shards: HostShards | None = None
-    """Topology "hierarchical": how the ranks of a host share the tensors."""
-    rows: list[torch.Tensor] = field(default_factory=list)
-    """Of each type that they have."""
-    row: list[torch.Tensor] = field(default_factory=list)
-    works: list[Work] = field(default_factory=list)
-    """Of the ranks of a host."""
+    """The exact ones of each type, one behind the other."""
 
     _left: int = 1
     _error: Exception | None = None
@@ -101,8 +91,8 @@ class Portion:
     alone: Sequence[torch.Tensor] = ()
     """Values that the group adds without us."""
     alone_works: Sequence[Work] = ()
-    memory: Memory | None = None
-    """Of the collectives, until both have ended."""
+    arena: torch.Tensor | None = None
+    """The memory of the collectives, until all have ended."""
     work: Work = None
     linked: Sequence[tuple[str, torch.Tensor]] = ()
     """Those of the batch, in the last portion."""

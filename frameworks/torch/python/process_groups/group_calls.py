@@ -14,7 +14,6 @@ from torch._C._distributed_c10d import (
     AllreduceOptions,
     AllToAllOptions,
     PrefixStore,
-    ReduceScatterOptions,
 )
 
 from hipress.errors import InvalidArgument
@@ -45,14 +44,31 @@ def all_to_all(
     return group.alltoall_base(output, given, output_sizes, sizes, AllToAllOptions())
 
 
+def exchange(
+    group: Group, output: torch.Tensor, given: torch.Tensor, output_sizes: list[int], sizes: list[int]
+) -> Work:
+    """The same between few ranks: a rank with nothing to send or to get takes no part."""
+    if given.device.type != "cpu":  # there an all-to-all starts only the transfers that have bytes, all at once
+        return all_to_all(group, output, given, output_sizes, sizes)
+    works = [group.recv([into], rank, 0) for rank, into in enumerate(output.split(output_sizes)) if into.numel()]
+    works += [group.send([part], rank, 0) for rank, part in enumerate(given.split(sizes)) if part.numel()]
+    return _Works(works)
+
+
+class _Works:
+    """Several works as one."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        self._works = works
+
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
+
+
 def all_gather(group: Group, output: torch.Tensor, given: torch.Tensor) -> Work:
     """Starts collecting all ranks' `given`, one behind the other."""
     return group._allgather_base(output, given, AllgatherOptions())
-
-
-def reduce_scatter(group: Group, output: torch.Tensor, given: torch.Tensor) -> Work:
-    """Starts adding all ranks' `given`; rank r gets the r-th part of the sum."""
-    return group._reduce_scatter_base(output, given, ReduceScatterOptions())
 
 
 def gather_all(group: Group, tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -8,7 +8,7 @@ sizes. A rank's slots for one owner lie behind each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import torch
 
 from hipress._library import load_core
 from hipress.errors import InvalidArgument
+from hipress.torch.process_groups.ranks import Ranks
 
 if TYPE_CHECKING:
     from hipress._core import Codec
@@ -37,17 +38,11 @@ class Partition:
     """Element of the tensor."""
     count: int
     owner: int
-    """Rank of the group."""
+    """See Ranks."""
     payload_bytes: int
     """At most."""
     raw: bool
     """The codec would not shrink it: the slot has its values as they are."""
-    offset: int
-    """Of the slot, in bytes, among the slots of this owner."""
-
-    @property
-    def slot_bytes(self) -> int:
-        return HEADER_BYTES + self.payload_bytes
 
 
 @dataclass(frozen=True)
@@ -61,26 +56,6 @@ class Compressed:
     """If it is a piece of a tensor: its first element there."""
     dtype: torch.dtype = torch.float32
     """Of the values that the rank gives."""
-
-
-class Owners:
-    """Who owns the first partition of each tensor, so that all ranks own about as much.
-
-    It is for all tensors of a model: buckets change, and what an owner remembers stays with it.
-    """
-
-    def __init__(self, world: int) -> None:
-        self._owned = [0] * world
-        #: By the tensor's name.
-        self.first: dict[str, int] = {}
-
-    def add(self, tensor: Compressed) -> None:
-        """The next tensor, in the same order on all ranks."""
-        world = len(self._owned)
-        self.first[tensor.name] = self._owned.index(min(self._owned))
-        partitions = _core.default_partitions(tensor.count, 4, world)
-        for index, (_, count) in enumerate(_core.split_elements(tensor.count, partitions)):
-            self._owned[(self.first[tensor.name] + index) % world] += count
 
 
 def payload_room(codec: Codec, count: int, dtype: torch.dtype) -> tuple[bool, int]:
@@ -97,34 +72,17 @@ def payload_room(codec: Codec, count: int, dtype: torch.dtype) -> tuple[bool, in
     return bound >= raw, min(bound, raw)
 
 
-def first_owners(tensors: Sequence[Compressed], world: int) -> dict[str, int]:
-    """Owners.first of these tensors."""
-    owners = Owners(world)
-    for tensor in tensors:
-        owners.add(tensor)
-    return owners.first
-
-
 class Layout:
-    """The partitions of some tensors, and their slots."""
+    """The partitions of some tensors, as the engine cuts them."""
 
-    def __init__(self, tensors: Sequence[Compressed], world: int, owners: Mapping[str, int] | None) -> None:
-        """`owners`: as first_owners() says; None: each tensor is one partition or, if it is huge, a few, and every rank
-        has the slots of its own (topology "allgather")."""
+    def __init__(self, tensors: Sequence[Compressed], ranks: Ranks) -> None:
         self.tensors = tensors
         self.partitions: list[Partition] = []
-        self.bytes_of_owner = [0] * world
         for number, tensor in enumerate(tensors):
-            pieces = 1 if owners is None else _core.default_partitions(tensor.count, 4, world)
+            pieces = _core.default_partitions(tensor.count, 4, ranks.world)
             pieces = max(pieces, -(-tensor.count // _MOST_IN_PARTITION))
-            start = 0 if owners is None else owners[tensor.name]
+            start = _core.first_aggregator(tensor.name, ranks.world)
             for index, (first, count) in enumerate(_core.split_elements(tensor.count, pieces)):
-                owner = 0 if owners is None else (start + index) % world
                 raw, payload = payload_room(tensor.codec, count, tensor.dtype)
-                offset = self.bytes_of_owner[owner]
-                self.partitions.append(Partition(number, index, first, count, owner, payload, raw, offset))
-                self.bytes_of_owner[owner] += HEADER_BYTES + payload
-
-    def owned_by(self, rank: int) -> list[Partition]:
-        """In the order of their slots."""
-        return [partition for partition in self.partitions if partition.owner == rank]
+                owner = ranks.owner(start + index)
+                self.partitions.append(Partition(number, index, first, count, owner, payload, raw))

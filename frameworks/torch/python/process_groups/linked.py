@@ -33,10 +33,10 @@ class LinkedAverage:
     Arguments: as of SummedAverage; `side`: where the ranks compute.
     """
 
-    def __init__(self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int], side: Side) -> None:
+    def __init__(self, exchange: Group, collect: Group, *, seed: int, side: Side) -> None:
         self._side = side
         self._low_rank = LowRankAverage(exchange, collect)
-        self._summed = SummedAverage(exchange, collect, seed=seed, numbers=numbers, side=side)
+        self._summed = SummedAverage(exchange, collect, seed=seed, side=side)
 
     def __contains__(self, name: str) -> bool:
         return name in self._low_rank or name in self._summed

@@ -14,8 +14,6 @@ from hipress.options.declaration import check_text
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup
 
-TOPOLOGIES = ("ps", "allgather", "hierarchical")
-
 
 def chosen_codec(codec: str | None, call: str, *instead: object) -> str:
     """The codec that `call` was given. Raises InvalidArgument if it got none, nor anything `instead`: it would cost
@@ -35,8 +33,9 @@ class GroupOptions:
     """The codec of a tensor, with options if it has any: "onebit", "dgc(ratio=0.01)". "none" sends exact values."""
     topology: str = "ps"
     """"ps": each rank averages its share of a tensor and encodes the average again. "allgather": each rank sends its
-    encoded tensor to all others, which suits sparse codecs on few ranks. "hierarchical": the ranks of a host add raw
-    values, and each averages its share of the sum with its peers on other hosts."""
+    encoded tensor to all others, which suits sparse codecs on few ranks. "ring" and "butterfly" pass partial sums on.
+    "hierarchical": the ranks of a host add raw values, and one of them averages the sum with the other hosts, as with
+    "ps" or, for example, "hierarchical(ring)"."""
     ranks_per_host: int = 0
     """With topology "hierarchical": how many ranks each host has. Ranks with consecutive numbers share a host."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
@@ -60,16 +59,18 @@ class GroupOptions:
     scaler: Any = field(default=None, compare=False)
     """Of the losses, as LossScale takes it, or a LossScale. Ranks do not compare it."""
 
+    @property
+    def is_hierarchical(self) -> bool:
+        """Whether the topology depends on hosts."""
+        return self.topology.startswith("hierarchical")
+
     def check(self, names: Collection[str], *, matrices: bool = False, whole: bool = False) -> None:
         """Raises InvalidArgument for options that do not fit tensors with these names.
 
         Raises Unsupported for codec "powersgd" unless the tensors are `matrices`, and for codecs whose encoded values
         ranks add unless every rank averages `whole` tensors.
         """
-        if self.topology not in TOPOLOGIES:
-            raise InvalidArgument(
-                f"topology '{self.topology}' does not exist here; choose from {', '.join(TOPOLOGIES)}"
-            )
+        load_core().check_topology(self.topology)
         if self.min_compress_bytes < 0:
             raise InvalidArgument("min_compress_bytes must be 0 or more")
         if self.portion_bytes < 1:
@@ -83,11 +84,11 @@ class GroupOptions:
                 self._check_low_rank(matrices)
             if codec.summed is not None:
                 self._check_summed(codec.name, whole)
-            if codec.merges_decoded and self.topology == "hierarchical":
+            if codec.merges_decoded and self.topology not in ("ps", "allgather"):
                 raise Unsupported(
                     f"codec {codec.name} merges every rank's values as decoded from its message, and topology "
-                    "'hierarchical' adds the values of a host's ranks without a codec: use topology 'ps' or "
-                    "'allgather', or another codec"
+                    f"'{self.topology}' adds values without a codec or partial sums: use topology 'ps' or 'allgather', "
+                    "or another codec"
                 )
         if self.warmup is not None:
             self.warmup.stages(self.codec)
@@ -108,7 +109,7 @@ class GroupOptions:
                 )
 
     def _check_summed(self, codec: str, whole: bool) -> None:
-        if not whole or self.topology == "hierarchical":
+        if not whole or self.is_hierarchical:
             raise Unsupported(
                 f"codec {codec} is summed over all ranks alike, and here ranks average shares: use it with "
                 "hipress.torch.ddp.compress() and topology 'ps', or another codec"
@@ -125,7 +126,7 @@ class GroupOptions:
                 "codec powersgd needs whole matrices, which hipress.torch.ddp.compress() and "
                 "hipress.torch.DistributedOptimizer have: use one of these, or another codec here"
             )
-        if self.topology == "hierarchical":
+        if self.is_hierarchical:
             raise Unsupported(
                 "codec powersgd sums its factors over all ranks alike: use topology 'ps' with it, or carrier 'hipress'"
             )

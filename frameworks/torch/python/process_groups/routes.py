@@ -11,10 +11,10 @@ import torch
 
 from hipress._library import load_core
 from hipress.torch.process_groups.dtypes import TensorShape
-from hipress.torch.process_groups.hierarchical.sharing import HostSharing
-from hipress.torch.process_groups.layout import Compressed, Layout, Owners
+from hipress.torch.process_groups.layout import Compressed, Layout
 from hipress.torch.process_groups.linked import LinkedAverage
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.states.average_states import Travelling
 
 if TYPE_CHECKING:
@@ -38,17 +38,15 @@ class Routes:
     """The tensors that have been declared.
 
     Arguments:
-        world: how many ranks average encoded values: with hosts, one of each.
-        sharing: of the ranks of a host; None: topology other than "hierarchical".
+        ranks: that average.
     """
 
-    def __init__(self, options: GroupOptions, linked: LinkedAverage, world: int, sharing: HostSharing | None) -> None:
-        self._options, self._linked, self._world, self._sharing = options, linked, world, sharing
+    def __init__(self, options: GroupOptions, linked: LinkedAverage, ranks: Ranks) -> None:
+        self._options, self._linked, self._ranks = options, linked, ranks
         self.shapes: dict[str, TensorShape] = {}
         self._codecs: dict[str, Codec | None] = {}
         self._warm_codecs: dict[str, Codec | None] = {}
         self._made: dict[tuple[tuple[str, ...], tuple[torch.dtype, ...], str | None], Route] = {}
-        self._owners = Owners(world)
 
     def add(self, name: str, shape: TensorShape) -> None:
         """The next tensor, in the same order on all ranks. Raises Unsupported."""
@@ -57,12 +55,6 @@ class Routes:
         if codec is not None:
             codec = self._linked.add(name, codec, shape.rows, shape.count, shape.dtype.itemsize)
         self._codecs[name] = codec
-        if codec is not None and name not in self._linked:
-            if self._sharing is not None:
-                self._sharing.add(name, shape.count)
-            piece = self._piece(name, codec)
-            if piece is not None:
-                self._owners.add(piece)
 
     def __len__(self) -> int:
         return len(self._codecs)
@@ -83,12 +75,12 @@ class Routes:
 
     def travelling(self) -> Travelling:
         """What saved states belong to."""
-        pieces = [
-            piece
+        tensors = [
+            self._compressed(name, codec)
             for name, codec in self._codecs.items()
-            if codec is not None and name not in self._linked and (piece := self._piece(name, codec)) is not None
+            if codec is not None and name not in self._linked
         ]
-        return Travelling({name: shape.count for name, shape in self.shapes.items()}, pieces, self._first_owners())
+        return Travelling({name: shape.count for name, shape in self.shapes.items()}, tensors)
 
     def route(self, names: tuple[str, ...], dtypes: tuple[torch.dtype, ...], step: int) -> Route:
         """Of a batch of these tensors, whose values have these types."""
@@ -101,26 +93,14 @@ class Routes:
             sent = {place: codec for place, codec in enumerate(codecs) if codec is not None}
             linked = [place for place in sent if names[place] in self._linked]
             others = [place for place in sent if names[place] not in self._linked]
-            pieces = [
-                piece if self._sharing is not None else replace(piece, dtype=dtypes[place])
-                for place in others
-                if (piece := self._piece(names[place], sent[place])) is not None
-            ]
-            layout = Layout(pieces, self._world, self._first_owners())
+            tensors = [replace(self._compressed(names[place], sent[place]), dtype=dtypes[place]) for place in others]
+            layout = Layout(tensors, self._ranks)
             self._made[key] = Route(others, exact, tuple(names[place] for place in others), layout, linked)
         return self._made[key]
 
-    def _piece(self, name: str, codec: Codec) -> Compressed | None:
-        """What this rank averages of a tensor with its peers."""
+    def _compressed(self, name: str, codec: Codec) -> Compressed:
         shape = self.shapes[name]
-        if self._sharing is None:
-            return Compressed(name, shape.count, codec, dtype=shape.dtype)
-        found = self._sharing.piece(name)
-        # The sums of a host's ranks are in float32.
-        return None if found is None else Compressed(name, found[1], codec, found[0])
-
-    def _first_owners(self) -> dict[str, int] | None:
-        return None if self._options.topology == "allgather" else self._owners.first
+        return Compressed(name, shape.count, codec, dtype=shape.dtype)
 
     def _codec(self, name: str, step: int) -> Codec | None:
         """The codec of a tensor in a step; None: it travels exactly."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
@@ -17,7 +18,7 @@ from hipress.torch.process_groups.stage import Stage
 from hipress.torch.scaling.units import HostUnit, Unit
 
 if TYPE_CHECKING:
-    from hipress._core import Codec, Device, Slot, SlotChanges, SlotPlan, SlotQueue, SlotStateTable, SummedTensor
+    from hipress._core import Codec, Device, SlotChanges, SlotProgram, SlotQueue, SlotStateTable, SummedTensor
 
 Item = TypeVar("Item")
 Given = TypeVar("Given", contravariant=True)
@@ -68,9 +69,9 @@ class Side:
         """Of what codecs keep there; at first it is the gradient."""
         raise NotImplementedError
 
-    def plan(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> Plan:
-        """The computation of slots here."""
-        return Plan(_core.SlotPlan(slots, rank, world, whole, self.core), self)
+    def runs(self, program: SlotProgram) -> Runs:
+        """The computation of a program here. Raises Unsupported."""
+        return Runs(program, self)
 
     def summed(self, name: str, codec: Codec, count: int, number: int) -> SummedTensor:
         """The computation of a tensor whose encoded values are added. Raises Unsupported."""
@@ -95,11 +96,6 @@ class Side:
         """Writes into one float32 whether the step of `changes` does not count so far."""
         changes.write_verdict(self.queue, place.data_ptr())
 
-    def read_verdicts(self, places: torch.Tensor, changes: SlotChanges) -> None:
-        """The step of `changes` does not count if one of these float32 says so."""
-        stride = places.stride(0) * places.element_size()
-        changes.read_verdicts(self.queue, places.data_ptr(), stride, places.numel())
-
     def settle(self, changes: SlotChanges) -> bool:
         """Ends the step of `changes`; returns whether it is known not to count."""
         return changes.settle(self.queue)
@@ -111,14 +107,12 @@ class Side:
         """A flat tensor as plans take it."""
         return tensor.data_ptr(), CORE_NAMES[tensor.dtype], tensor.numel()
 
-    def memory(self, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
-        """New outward and inward memory for a plan."""
-        outward = torch.empty(plan.outward_bytes, dtype=torch.uint8, device=self.device)
-        inward = torch.empty(plan.inward_bytes, dtype=torch.uint8, device=self.device)
-        plan.prepare(outward, inward)
-        self.used_by_all(outward)
-        self.used_by_all(inward)
-        return outward, inward
+    def arena(self, runs: Runs) -> torch.Tensor:
+        """New memory for the messages of a program."""
+        arena = torch.empty(runs.program.arena_bytes, dtype=torch.uint8, device=self.device)
+        runs.prepare(arena)
+        self.used_by_all(arena)
+        return arena
 
     def used_by_all(self, tensor: torch.Tensor) -> None:
         """All stages use the tensor, which the current one has made."""
@@ -129,7 +123,7 @@ class Side:
     def wait_for(self, mark: Any) -> None:
         """The current stage's next work begins after the mark."""
 
-    def computed(self, worker: Plan | SummedTensor) -> None:
+    def computed(self, worker: Runs | SummedTensor) -> None:
         """The worker's step is over here. Raises its error if it is known by now."""
 
     def future(self) -> torch.futures.Future[Any]:
@@ -144,73 +138,50 @@ class Side:
         return None
 
 
-class Plan:
-    """A SlotPlan, whose work goes to the queue of the current stage."""
+@dataclass
+class Contribution:
+    """What a rank contributes to an average, for all runs of it."""
 
-    def __init__(self, plan: SlotPlan, side: Side) -> None:
-        self._plan, self._side = plan, side
+    values: Sequence[Values]
+    states: SlotStateTable
+    seed: int
+    step: int
+    factor: float
+    changes: SlotChanges
 
-    @property
-    def outward_bytes(self) -> int:
-        """See SlotPlan."""
-        return self._plan.outward_bytes
 
-    @property
-    def inward_bytes(self) -> int:
-        """See SlotPlan."""
-        return self._plan.inward_bytes
+class Runs:
+    """The runs of a program, whose work goes to the queue of the current stage."""
 
-    def prepare(self, outward: torch.Tensor, inward: torch.Tensor) -> None:
+    def __init__(self, program: SlotProgram, side: Side) -> None:
+        self.program = program
+        self._executor, self._side = _core.SlotExecutor(program, side.core), side
+
+    def prepare(self, arena: torch.Tensor) -> None:
         """Clears new memory."""
-        self._plan.prepare(self._side.queue, place(outward), place(inward))
+        self._executor.prepare(self._side.queue, place(arena))
 
-    def encode(
-        self,
-        tensors: Sequence[Values],
-        states: SlotStateTable,
-        seed: int,
-        step: int,
-        outward: torch.Tensor,
-        changed: SlotChanges,
-    ) -> None:
-        """See SlotPlan."""
-        self._plan.encode(self._side.queue, tensors, states, seed, step, place(outward), changed)
-
-    def average(
-        self,
-        tensors: Sequence[Values],
-        states: SlotStateTable,
-        seed: int,
-        step: int,
-        factor: float,
-        inward: torch.Tensor,
-        changed: SlotChanges,
-    ) -> None:
-        """See SlotPlan."""
-        self._plan.average(self._side.queue, tensors, states, seed, step, factor, place(inward), changed)
-
-    def decode(self, tensors: Sequence[Values], outward: torch.Tensor, changed: SlotChanges) -> None:
-        """See SlotPlan."""
-        self._plan.decode(self._side.queue, tensors, place(outward), changed)
-
-    def average_whole(
-        self,
-        tensors: Sequence[Values],
-        factor: float,
-        outward: torch.Tensor,
-        inward: torch.Tensor,
-        changed: SlotChanges,
-    ) -> None:
-        """See SlotPlan."""
-        self._plan.average_whole(self._side.queue, tensors, factor, place(outward), place(inward), changed)
+    def run(self, number: int, given: Contribution, arena: torch.Tensor) -> None:
+        """See SlotExecutor."""
+        self._executor.run(
+            number,
+            self._side.queue,
+            given.values,
+            given.states,
+            given.seed,
+            given.step,
+            given.factor,
+            place(arena),
+            given.changes,
+        )
 
     def check(self, changed: SlotChanges) -> None:
         """The end of a step: asks for its errors; raise_error() has them once the work is done."""
-        self._plan.check(self._side.queue, changed)
+        self._executor.check(self._side.queue, changed)
 
     def raise_error(self) -> None:
         """Raises CorruptPayload or the device's error if one is known by now."""
-        self._plan.raise_error()
+        self._executor.raise_error()
 
 
 class HostSide(Side):
@@ -238,7 +209,7 @@ class HostSide(Side):
         """See Side."""
         return HostUnit(self)
 
-    def computed(self, worker: Plan | SummedTensor) -> None:
+    def computed(self, worker: Runs | SummedTensor) -> None:
         """See Side."""
         worker.raise_error()
 

@@ -61,14 +61,13 @@ class SummedAverage:
     Arguments:
         exchange, collect: two groups of the same ranks, as Exchange has them.
         seed: of this rank's random numbers.
-        numbers: of all tensors, by name.
         side: where the ranks compute.
     """
 
-    def __init__(self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int], side: Side) -> None:
+    def __init__(self, exchange: Group, collect: Group, *, seed: int, side: Side) -> None:
         self._exchange, self._collect, self._side = exchange, collect, side
         self._world: int = exchange.size()
-        self._seed, self._numbers = seed, numbers
+        self._seed = seed
         self._codecs: dict[str, _core.Codec] = {}
         self._counts: dict[str, int] = {}
         self._tensors: dict[str, SummedTensor] = {}
@@ -83,7 +82,7 @@ class SummedAverage:
         """From now on ranks add what `codec` encodes of this tensor of `count` elements. Raises Unsupported if a GPU
         has no code for the codec."""
         self._codecs[name], self._counts[name] = codec, count
-        self._tensors[name] = self._side.summed(name, codec, count, self._numbers[name])
+        self._tensors[name] = self._side.summed(name, codec, count, _core.number_of_name(name))
 
     # First stage.
     def start(

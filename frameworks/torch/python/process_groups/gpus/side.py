@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -19,11 +19,11 @@ from hipress._library import load_core
 from hipress.errors import HipressError
 from hipress.gpus import gpu
 from hipress.torch.process_groups.gpus.endings import tell_at_exit
-from hipress.torch.process_groups.side import Plan, Putting, Side
+from hipress.torch.process_groups.side import Putting, Runs, Side
 from hipress.torch.scaling.units import GpuUnit, Unit
 
 if TYPE_CHECKING:
-    from hipress._core import Codec, Device, Slot, SlotQueue, SummedTensor
+    from hipress._core import Codec, Device, SlotProgram, SlotQueue, SummedTensor
 
 Item = TypeVar("Item")
 Worker = TypeVar("Worker")
@@ -105,9 +105,9 @@ class GpuSide(Side):
         """The current stage's."""
         return self._queues[self._current]
 
-    def plan(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> Plan:
+    def runs(self, program: SlotProgram) -> Runs:
         """See Side."""
-        return self._watched(super().plan(slots, rank, world, whole))
+        return self._watched(super().runs(program))
 
     def summed(self, name: str, codec: Codec, count: int, number: int) -> SummedTensor:
         """See Side."""

@@ -26,20 +26,14 @@ class Travelling:
     counts: Mapping[str, int]
     """Elements of all tensors."""
     compressed: Sequence[Compressed]
-    """Those that this rank averages encoded, or its pieces of them."""
-    owners: Mapping[str, int] | None
-    """As Layout takes them."""
+    """Those that travel encoded."""
 
 
 class AverageStates:
     """The states of an average's parts on this rank."""
 
-    def __init__(
-        self, exchange: Exchange, linked: LinkedAverage, unsent: Unsent, unit: Unit, *, rank: int, world: int
-    ) -> None:
-        """`rank`, `world`: of the average, which the exchange does not have with topology "hierarchical"."""
+    def __init__(self, exchange: Exchange, linked: LinkedAverage, unsent: Unsent, unit: Unit) -> None:
         self._exchange, self._linked, self._unsent, self._unit = exchange, linked, unsent, unit
-        self._rank, self._world = rank, world
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states, in the unit of the gradient."""
@@ -55,7 +49,7 @@ class AverageStates:
         Raises InvalidArgument; the states are then what they were.
         """
         codecs = {tensor.name: tensor.codec for tensor in how.compressed}
-        own = own_keys(how.compressed, self._exchange.rank, self._exchange.world, how.owners)
+        own = own_keys(how.compressed, self._exchange.ranks)
         linked: dict[str, Any] = {}
         kept: dict[str, Any] = {}
         other: dict[str, Any] = {}
@@ -79,11 +73,11 @@ class AverageStates:
 
     def load_of_all(self, saved: Sequence[SavedStates], how: Travelling) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a job of any size."""
-        exchange = self._exchange
+        ranks = self._exchange.ranks
         regular = [{key: values for key, values in states.items() if not is_linked(key)} for states in saved]
-        states = states_for(how.compressed, regular, exchange.rank, exchange.world, how.owners, world=self._world)
+        states = states_for(how.compressed, regular, ranks)
         encoded = {tensor.name for tensor in how.compressed}
-        states.update(unsent_for(regular, self._rank, self._world, encoded=encoded))
+        states.update(unsent_for(regular, ranks.rank, ranks.world, encoded=encoded))
         self.load({**states, **mean_states(saved)}, how)
 
 

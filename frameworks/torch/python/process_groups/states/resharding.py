@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """States of another number of ranks, for the ranks that go on: what residuals held back is not lost.
 
-A worker's residual joins the next gradient of its rank, which the average divides by the world size; an aggregator's
-joins the average itself. So a new worker takes M/N of the residuals of the old workers that it follows, and a new
-aggregator takes the residuals of its elements from the old aggregators. The next average on M ranks then gets the same
-sum as on N ranks before. Other states (a momentum) are averaged over the ranks that have them.
+A worker's residual joins the next gradient or partial sum of its rank, which the average divides by the world size; an
+aggregator's joins the average itself. So a new worker takes M/N of the residuals of the old workers that it follows,
+and a new aggregator takes the residuals of its elements from the old aggregators. The next average on M ranks then gets
+the same sum as on N ranks before. Other states (a momentum) are averaged over the ranks that have them.
 
-With topology "hierarchical" a rank is a worker for its piece of a tensor only, with the residual of its host's sum.
+Who encodes a partition depends on the topology: with "hierarchical" one rank of each host.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups.layout import Compressed, Layout, Partition
+from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats, block_of, key_text, length_of
 from hipress.torch.process_groups.states.unsent import OF_AVERAGE, OF_GRADIENT
 
@@ -29,43 +30,29 @@ SavedStates = Mapping[str, Mapping[str, Any]]
 
 
 def states_for(
-    tensors: Sequence[Compressed],
-    saved: Sequence[SavedStates],
-    rank: int,
-    peers: int,
-    owners: Mapping[str, int] | None,
-    *,
-    world: int | None = None,
+    tensors: Sequence[Compressed], saved: Sequence[SavedStates], ranks: Ranks
 ) -> dict[str, dict[str, Floats]]:
-    """The states of rank `rank` of `peers` ranks that average the same tensors, from those of all old ranks in order.
-
-    Arguments:
-        tensors: all tensors, or pieces of tensors, that travel compressed.
-        owners: as Layout takes them; None: topology "allgather", in which there are no aggregators.
-        world: of how many ranks' gradients it is the average; more than `peers` with topology "hierarchical".
-    """
-    world = peers if world is None else world
-    layout = Layout(tensors, peers, owners)
-    followed = range(rank, len(saved), peers)
+    """The states of a rank, from those of all ranks of an earlier job, in order. `tensors`: all compressed ones."""
     result: dict[str, dict[str, Floats]] = {}
-    for tensor in tensors:
-        workers = [_assembled(tensor, saved[old], "worker") for old in followed]
+    layout = Layout(tensors, ranks)
+    for number, tensor in enumerate(tensors):
+        workers = [_assembled(tensor, states, "worker") for states in saved]
         aggregators = _sum(_assembled(tensor, states, "aggregator") for states in saved)
         for partition in layout.partitions:
-            if layout.tensors[partition.tensor] is tensor:
-                _add(result, tensor, partition, workers, aggregators, rank, world, len(saved), owners is None)
+            if partition.tensor == number:
+                _add(result, tensor, partition, workers, aggregators, ranks)
     return result
 
 
-def own_keys(
-    tensors: Sequence[Compressed], rank: int, peers: int, owners: Mapping[str, int] | None
-) -> dict[str, set[str]]:
-    """Of each tensor the keys of what rank `rank` of `peers` ranks remembers. Arguments as of states_for()."""
+def own_keys(tensors: Sequence[Compressed], ranks: Ranks) -> dict[str, set[str]]:
+    """Of each tensor, which travels compressed, the keys of what this rank remembers."""
     keys: dict[str, set[str]] = {tensor.name: set() for tensor in tensors}
-    for partition in Layout(tensors, peers, owners).partitions:
+    for partition in Layout(tensors, ranks).partitions:
         tensor = tensors[partition.tensor]
-        role = "aggregator" if owners is not None and partition.owner == rank else "worker"
-        keys[tensor.name].add(key_text(tensor.name, role, tensor.first + partition.first, partition.count))
+        workers, aggregator = ranks.encoders(partition.owner)
+        if ranks.rank == aggregator or ranks.rank in workers:
+            role = "aggregator" if ranks.rank == aggregator else "worker"
+            keys[tensor.name].add(key_text(tensor.name, role, tensor.first + partition.first, partition.count))
     return keys
 
 
@@ -102,31 +89,37 @@ def _add(
     result: dict[str, dict[str, Floats]],
     tensor: Compressed,
     partition: Partition,
-    workers: list[dict[str, Floats]],
+    workers: Sequence[dict[str, Floats]],
     aggregators: dict[str, Floats],
-    rank: int,
-    world: int,
-    before: int,
-    whole: bool,
+    ranks: Ranks,
 ) -> None:
+    """`workers`: of all old ranks."""
+    new_workers, aggregator = ranks.encoders(partition.owner)
+    encoders = sorted({*new_workers, aggregator} - {-1})
+    if ranks.rank not in encoders:
+        return
+    followed = workers[encoders.index(ranks.rank) :: len(encoders)]
     part = slice(partition.first, partition.first + partition.count)
+    world = np.float32(ranks.world)
     own: dict[str, Floats] = {}
-    for name, values in _sum(workers).items():
+    for name, values in _sum(followed).items():
         if name == RESIDUAL:
-            own[name] = values[part] * np.float32(world / before)
+            own[name] = values[part] * (world / np.float32(len(workers)))
         elif name != _COVERED:
-            covered = sum(each[_COVERED][part] for each in workers if name in each)
+            covered = sum(each[_COVERED][part] for each in followed if name in each)
             own[name] = values[part] / np.maximum(covered, np.float32(1))
     average = {name: values[part].copy() for name, values in aggregators.items() if name != _COVERED}
-    if whole and RESIDUAL in average and rank == 0:
-        # Without an aggregator a worker sends it, and the average divides it.
-        own[RESIDUAL] = own.get(RESIDUAL, 0) + average[RESIDUAL] * np.float32(world)
-    if not whole and partition.owner == rank:
+    if ranks.rank == aggregator:
         if RESIDUAL in own:
             # An aggregator adds its own values unencoded, so its part of the residual goes to the average at once.
-            average[RESIDUAL] = average.get(RESIDUAL, 0) + own[RESIDUAL] / np.float32(world)
+            average[RESIDUAL] = average.get(RESIDUAL, 0) + own[RESIDUAL] / world
         own = {}
-    for role, states in (("worker", own), ("aggregator", {} if whole or partition.owner != rank else average)):
+    else:
+        if aggregator < 0 and RESIDUAL in average and ranks.rank == encoders[0]:
+            # Without an aggregator a worker sends it, and the average divides it.
+            own[RESIDUAL] = own.get(RESIDUAL, 0) + average[RESIDUAL] * world
+        average = {}
+    for role, states in (("worker", own), ("aggregator", average)):
         if states:
             key = key_text(tensor.name, role, tensor.first + partition.first, partition.count)
             result[key] = {name: values[:: block_of(tensor.codec, name)] for name, values in states.items()}

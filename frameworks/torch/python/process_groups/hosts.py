@@ -18,17 +18,10 @@ class Hosts:
 
     ranks: tuple[tuple[int, ...], ...]
 
-    def neighbours(self, rank: int) -> tuple[int, ...]:
-        """The ranks of its host, itself among them."""
-        return next(host for host in self.ranks if rank in host)
-
-    def local_rank(self, rank: int) -> int:
-        """Its place among its neighbours."""
-        return self.neighbours(rank).index(rank)
-
-    def peers(self, rank: int) -> tuple[int, ...]:
-        """The ranks with the same local rank, one of each host, itself among them."""
-        return tuple(host[self.local_rank(rank)] for host in self.ranks)
+    def of_ranks(self) -> tuple[int, ...]:
+        """The number of each rank's host."""
+        numbers = {rank: number for number, host in enumerate(self.ranks) for rank in host}
+        return tuple(numbers[rank] for rank in sorted(numbers))
 
 
 def consecutive(world: int, ranks_per_host: int) -> Hosts:

@@ -19,7 +19,7 @@ from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument, Mismatch
 from tests.cases import each
 from tests.core.codec_reference import same_bits
-from tests.core.host_plans import HostPlan, new_changes, new_table, settle
+from tests.core.host_programs import HostProgram, average, exchange, new_changes, settle
 
 ROOT = Path(__file__).parents[2]
 WORLD = 3
@@ -35,7 +35,7 @@ def slots(
     codec_text: str, world: int, whole: bool, exact: int = 0, *, kept: bool = False, dtype: str = "float32"
 ) -> list[_core.Slot]:
     """The slots of the tensors of COUNTS, and of `exact` values without a codec. `kept`: averages are not encoded."""
-    made, offsets = [], [0] * world
+    made = []
     codecs = [_core.create_codec(codec_text)] * len(COUNTS) + [_core.create_codec("none")] * bool(exact)
     for tensor, (codec, count) in enumerate(zip(codecs, [*COUNTS, *[exact] * bool(exact)], strict=True)):
         for index, (first, length) in enumerate(_core.split_elements(count, 1 if whole else world)):
@@ -48,10 +48,7 @@ def slots(
             slot.scaled = tensor == len(COUNTS)
             slot.payload_bytes = raw_bytes if slot.raw else codec.max_encoded_bytes(length)
             slot.owner = 0 if whole else (tensor + index) % world
-            slot.offset = offsets[slot.owner]
             slot.worker_key, slot.aggregator_key = f"w{tensor} {first}", f"a{tensor} {first}"
-            slot.padding = -(HEADER + slot.payload_bytes) % _core.SLOT_ALIGNMENT
-            offsets[slot.owner] += HEADER + slot.payload_bytes + slot.padding
             made.append(slot)
     return made
 
@@ -67,54 +64,30 @@ class Ranks:
     def __init__(
         self, codec: str, world: int = WORLD, whole: bool = False, exact: int = 0, dtype: str = "float32"
     ) -> None:
-        self.world, self.whole, self.exact = world, whole, exact
+        self.world, self.exact = world, exact
         self.slots = slots(codec, world, whole, exact, dtype=dtype)
-        self.plans = [HostPlan(self.slots, rank, world, whole) for rank in range(world)]
-        self.tables = [new_table() for _ in range(world)]
-        self.outward = [np.full(plan.outward_bytes, 0xAB, np.uint8) for plan in self.plans]
-        self.inward = [np.full(plan.inward_bytes, 0xAB, np.uint8) for plan in self.plans]
-        self.changed = [new_changes() for _ in range(world)]
-
-    def _block(self, rank: int, other: int) -> tuple[slice, slice]:
-        """The place of the owner `other`'s block in the outward memory of `rank`, and the place of `rank`'s block in
-        the inward memory of `other`."""
-        if self.whole:
-            size = self.plans[0].block_bytes(0)
-            there, here = other - (other > rank), rank - (rank > other)
-            return slice(there * size, (there + 1) * size), slice(here * size, (here + 1) * size)
-        sizes = [self.plans[rank].block_bytes(owner) * (owner != rank) for owner in range(self.world)]
-        start, here = sum(sizes[:other]), (rank - (rank > other)) * sizes[other]
-        return slice(start, start + sizes[other]), slice(here, here + sizes[other])
-
-    def pairs(self) -> list[tuple[int, int]]:
-        return [(rank, other) for rank in range(self.world) for other in range(self.world) if other != rank]
+        topology = "allgather" if whole else "ps"
+        self.programs = [HostProgram(self.slots, rank, world, topology) for rank in range(world)]
 
     def contribute(self, tensors: Sequence[list[np.ndarray]], step: int) -> None:
-        for rank, plan in enumerate(self.plans):
-            self.changed[rank] = new_changes()
-            plan.encode(tensors[rank], self.tables[rank], rank << 34, step, self.outward[rank], self.changed[rank])
-        for rank, other in self.pairs():
-            there, here = self._block(rank, other)
-            self.inward[other][here] = self.outward[rank][there]
+        for rank, program in enumerate(self.programs):
+            program.changed = new_changes()
+            program.run(0, tensors[rank], step, 1 / self.world)
+        exchange(self.programs, 0)
 
     def average(self, tensors: Sequence[list[np.ndarray]], step: int) -> None:
         """Replaces `tensors` by their averages."""
-        self.contribute(tensors, step)
-        factor = 1 / self.world
-        for rank, plan in enumerate(self.plans):
-            if self.whole:
-                plan.average_whole(tensors[rank], factor, self.outward[rank], self.inward[rank], self.changed[rank])
-            else:
-                plan.average(
-                    tensors[rank], self.tables[rank], rank << 34, step, factor, self.inward[rank], self.changed[rank]
-                )
-        if self.whole:
-            return
-        for rank, other in self.pairs():
-            there, here = self._block(rank, other)
-            self.outward[rank][there] = self.inward[other][here]
-        for rank, plan in enumerate(self.plans):
-            plan.decode(tensors[rank], self.outward[rank], self.changed[rank])
+        average(self.programs, tensors, step, 1 / self.world)
+
+    def message(self, owner: int, sender: int, name: str) -> int:
+        """Where the arena of an owner has a contribution to its last partition of a tensor."""
+        start = self.programs[owner].block(0, sender, sent=False).start
+        for slot in self.slots:
+            if slot.owner == owner and slot.name == name:
+                return start
+            size = HEADER + slot.payload_bytes
+            start += (slot.owner == owner) * (size + -size % 16)
+        raise AssertionError(name)
 
 
 class Reference:
@@ -131,7 +104,7 @@ class Reference:
         states = self.states.setdefault(
             (slot.tensor, slot.first, rank, purpose), {name: np.zeros(part.size, np.float32) for name in codec.states}
         )
-        seed = (rank << 34) + (purpose << 32)
+        seed = (rank << 34) + (2 * purpose << 32)  # no partial sums
         numbers = {"step": step, "tensor": slot.number, "first_element": slot.first_element}
         return codec.decode(codec.encode(part, states, seed=seed, scale=scale, **numbers), part.size)
 
@@ -257,7 +230,7 @@ def test_tensors_of_another_type_than_their_slots_are_refused() -> None:
     ranks = Ranks("onebit")
     tensors = [each.astype(np.float64) for each in values(0, 0)]
     with pytest.raises(InvalidArgument, match="'t0' has elements of type float64, and its slots are for float32"):
-        ranks.plans[0].encode(tensors, ranks.tables[0], 0, 0, ranks.outward[0], ranks.changed[0])
+        ranks.programs[0].run(0, tensors, 0, 1.0)
 
 
 @each("codec", ["onebit", "fp16"])
@@ -280,20 +253,20 @@ def test_an_owner_may_keep_an_average_that_is_not_encoded(codec: str) -> None:
 
 
 def owner_keeps_an_average_that_is_not_encoded(codec: str) -> None:
-    ranks = Ranks(codec)
-    plans = [HostPlan(slots(codec, WORLD, False, kept=True), rank, WORLD, False) for rank in range(WORLD)]
+    kept = slots(codec, WORLD, False, kept=True)
     given = [values(rank, 0) for rank in range(WORLD)]
-    ranks.contribute(given, 0)
+    results = [[each.copy() for each in own] for own in given]
+    average([HostProgram(kept, rank, WORLD) for rank in range(WORLD)], results, 0, 0.5)
     reference = Reference(codec, WORLD, False)
-    for rank, plan in enumerate(plans):
-        results = [each.copy() for each in given[rank]]
-        plan.average(results, new_table(), 0, 0, 0.5, ranks.inward[rank], new_changes())
-        for slot in slots(codec, WORLD, False):
-            part = slice(slot.first, slot.first + slot.count)
+    for slot in kept:
+        total = reference.total(given, slot, 0)
+        part = slice(slot.first, slot.first + slot.count)
+        for rank in range(WORLD):
             expected = given[rank][slot.tensor][part]
             if slot.owner == rank:
-                expected = reference.total(given, slot, 0) * np.float32(0.5)
-            assert same_bits(results[slot.tensor][part], expected)
+                both = 0.5 * np.float64(np.float32(reference.codec.gradient_factor)) if slot.raw else 0.5
+                expected = total * np.float32(both)
+            assert same_bits(results[rank][slot.tensor][part], expected)
 
 
 @each("codec", ["onebit", "none"])
@@ -301,7 +274,7 @@ def owner_keeps_an_average_that_is_not_encoded(codec: str) -> None:
 def test_a_value_that_is_not_finite_reaches_all_ranks(codec: str, whole: bool) -> None:
     ranks = Ranks(codec, whole=whole)
     ranks.average([values(rank, 0) for rank in range(WORLD)], 0)
-    before = [table.read() for table in ranks.tables]
+    before = [each.states.read() for each in ranks.programs]
     tensors = [values(rank, 1) for rank in range(WORLD)]
     tensors[1][3][39_999] = np.nan
     ranks.average(tensors, 1)
@@ -309,10 +282,10 @@ def test_a_value_that_is_not_finite_reaches_all_ranks(codec: str, whole: bool) -
         assert np.isnan(own[3][39_999])
         assert np.isfinite(own[0]).all()
     key = "w3 0" if whole else f"w3 {next(s.first for s in slots(codec, WORLD, whole) if s.first + s.count == 40_000)}"
-    for changed in ranks.changed:
-        assert settle(changed)
+    for program in ranks.programs:
+        assert settle(program.changed)
     if codec == "onebit" and key in before[1]:
-        assert same_bits(ranks.tables[1].read()[key]["residual"], before[1][key]["residual"])
+        assert same_bits(ranks.programs[1].states.read()[key]["residual"], before[1][key]["residual"])
 
 
 @each("codec", ["onebit", "topk(ratio=0.05)"])
@@ -336,18 +309,18 @@ def test_zeros_of_some_ranks_are_averaged_as_other_values(codec: str, whole: boo
 def test_a_failed_step_leaves_the_states() -> None:
     ranks = Ranks("onebit")
     ranks.average([values(rank, 0) for rank in range(WORLD)], 0)
-    before = [table.read() for table in ranks.tables]
+    before = [each.states.read() for each in ranks.programs]
     assert all(before)
     ranks.average([values(rank, 1) for rank in range(WORLD)], 1)
     changed = 0
-    for rank, table in enumerate(ranks.tables):
-        now = table.read()
-        changed += sum(not same_bits(now[key]["residual"], old["residual"]) for key, old in before[rank].items())
-        ranks.changed[rank].discard()
-        assert settle(ranks.changed[rank])
-        assert not settle(ranks.changed[rank])  # the next step has changed nothing
-        for key, states in table.read().items():
-            assert same_bits(states["residual"], before[rank][key]["residual"])
+    for program, old in zip(ranks.programs, before, strict=True):
+        now = program.states.read()
+        changed += sum(not same_bits(now[key]["residual"], states["residual"]) for key, states in old.items())
+        program.changed.discard()
+        assert settle(program.changed)
+        assert not settle(program.changed)  # the next step has changed nothing
+        for key, states in program.states.read().items():
+            assert same_bits(states["residual"], old[key]["residual"])
     assert changed > WORLD
 
 
@@ -359,12 +332,12 @@ def test_a_damaged_message_is_named(codec: str, at: int) -> None:
     ranks = Ranks(codec)
     tensors = [values(rank, 0) for rank in range(WORLD)]
     ranks.contribute(tensors, 0)
-    own = [slot for slot in slots(codec, WORLD, False) if slot.owner == 1]
-    start = ranks.plans[1].block_bytes(1) + own[-1].offset
-    ranks.inward[1][start + at] ^= 0x42
+    own = [slot for slot in ranks.slots if slot.owner == 1]
+    program = ranks.programs[1]
+    program.arena[ranks.message(1, 2, own[-1].name) + at] ^= 0x42
     where = rf"tensor '{own[-1].name}', partition {own[-1].partition}, from rank 2 of the group"
     with pytest.raises(CorruptPayload, match=where):
-        ranks.plans[1].average(tensors[1], ranks.tables[1], 0, 0, 1 / WORLD, ranks.inward[1], ranks.changed[1])
+        program.run(1, tensors[1], 0, 1 / WORLD)
 
 
 def test_all_ranks_learn_of_a_refused_contribution() -> None:
@@ -372,16 +345,14 @@ def test_all_ranks_learn_of_a_refused_contribution() -> None:
     tensors = [values(rank, 0) for rank in range(WORLD)]
     ranks.contribute(tensors, 0)
     refused = next(slot for slot in ranks.slots if slot.owner == 1 and slot.name == "t3")
-    ranks.inward[1][ranks.plans[1].block_bytes(1) + refused.offset] ^= 0x42
-    for rank, plan in enumerate(ranks.plans):
+    ranks.programs[1].arena[ranks.message(1, 2, "t3")] ^= 0x42
+    for rank, program in enumerate(ranks.programs):
         with pytest.raises(CorruptPayload) if rank == 1 else contextlib.nullcontext():
-            plan.average(tensors[rank], ranks.tables[rank], rank << 34, 0, 1.0, ranks.inward[rank], ranks.changed[rank])
-    for rank, other in ranks.pairs():
-        there, here = ranks._block(rank, other)
-        ranks.outward[rank][there] = ranks.inward[other][here]
+            program.run(1, tensors[rank], 0, 1.0)
+    exchange(ranks.programs, 1)
     for rank in (0, 2):
         with pytest.raises(CorruptPayload, match=r"rank 1 of the group: it has refused the .* rank 2"):
-            ranks.plans[rank].decode(tensors[rank], ranks.outward[rank], ranks.changed[rank])
+            ranks.programs[rank].run(2, tensors[rank], 0, 1.0)
     part = slice(refused.first, refused.first + refused.count)
     for own in tensors:
         assert not own[3][part].any()
@@ -389,31 +360,27 @@ def test_all_ranks_learn_of_a_refused_contribution() -> None:
 
 def test_memory_of_another_size_is_refused() -> None:
     ranks = Ranks("onebit")
-    plan, table, changed = ranks.plans[0], ranks.tables[0], ranks.changed[0]
+    program = ranks.programs[0]
     tensors = values(0, 0)
-    with pytest.raises(InvalidArgument, match="the outward memory has"):
-        plan.encode(tensors, table, 0, 0, ranks.outward[0][1:], changed)
-    with pytest.raises(InvalidArgument, match="the inward memory has"):
-        plan.average(tensors, table, 0, 0, 1.0, ranks.inward[0][1:], changed)
-    with pytest.raises(InvalidArgument, match="the outward memory has"):
-        plan.decode(tensors, ranks.outward[0][1:], changed)
+    with pytest.raises(InvalidArgument, match="the arena has"):
+        program.run(0, tensors, 0, 1.0, program.arena[1:])
     with pytest.raises(InvalidArgument, match="more tensors than are given"):
-        plan.encode(tensors[:-1], table, 0, 0, ranks.outward[0], changed)
+        program.run(0, tensors[:-1], 0, 1.0)
     with pytest.raises(InvalidArgument, match="'t0' has fewer elements"):
-        plan.encode([tensors[0][:-1], *tensors[1:]], table, 0, 0, ranks.outward[0], changed)
+        program.run(0, [tensors[0][:-1], *tensors[1:]], 0, 1.0)
 
 
-def test_slots_that_overlap_or_are_too_small_are_refused() -> None:
-    for field, value in (("offset", 1), ("payload_bytes", 3), ("owner", WORLD), ("padding", 1)):
+def test_slots_that_are_too_small_are_refused() -> None:
+    for field, value in (("payload_bytes", 3), ("owner", -1)):
         wrong = slots("onebit", WORLD, False)
         setattr(wrong[0], field, value)
         with pytest.raises(InvalidArgument):
-            HostPlan(wrong, 0, WORLD, False)
+            HostProgram(wrong, 0, WORLD)
 
 
 def test_states_of_another_length_are_refused() -> None:
     ranks = Ranks("onebit")
-    for slot in slots("onebit", WORLD, False):
-        ranks.tables[0].put(slot.worker_key, "residual", np.zeros(slot.count + 1, np.float32))
+    for slot in ranks.slots:
+        ranks.programs[0].states.put(slot.worker_key, "residual", np.zeros(slot.count + 1, np.float32))
     with pytest.raises(Mismatch, match=r"has states of \d+ elements"):
         ranks.contribute([values(rank, 0) for rank in range(WORLD)], 0)
