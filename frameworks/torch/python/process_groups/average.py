@@ -25,10 +25,9 @@ from hipress.torch.process_groups.dtypes import TensorShape, flat_reals
 from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back, known_to_torch
-from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.linked import LinkedAverage
 from hipress.torch.process_groups.options import GroupOptions
-from hipress.torch.process_groups.ranks import Ranks
+from hipress.torch.process_groups.ranks import Hosts, Ranks, consecutive, from_groups
 from hipress.torch.process_groups.routes import Routes
 from hipress.torch.process_groups.side import HostSide, Side
 from hipress.torch.process_groups.states.average_states import AverageStates
