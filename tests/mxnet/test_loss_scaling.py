@@ -113,3 +113,18 @@ def _optimizer() -> None:
 
 def test_a_scaler_before_the_ranks_combine_gradients_is_refused() -> None:
     run(_optimizer, 2)
+
+
+def _without_the_scale(scales: list[float]) -> list[np.ndarray[Any, Any]]:
+    hp.init()
+    averages = []
+    for step, scale in enumerate(scales):
+        gradient = mx.nd.array(np.random.default_rng([step, hp.rank()]).normal(size=4096)) * scale
+        averages.append(((hp.allreduce(gradient / scale, name="g", codec="onebit") * scale) / scale).asnumpy())
+    return averages
+
+
+def test_collectives_keep_residuals_in_the_unit_of_the_values_that_they_get() -> None:
+    scaled, plain = (run(_without_the_scale, 2, scales) for scales in ([1024.0, 64.0, 64.0], [1.0] * 3))
+    np.testing.assert_array_equal(scaled, plain)
+    assert np.abs(plain[0][2] - plain[0][1]).max() > 0.1

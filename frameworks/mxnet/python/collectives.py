@@ -100,7 +100,8 @@ def allreduce(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -
 
     Every rank calls it with the same name, shape, dtype and options; ranks match calls without a name by their order.
     An operation with a higher `priority` goes first. `codec` compresses the values, e.g. "fp16" or "onebit"; biased
-    codecs need a name, under which they keep the residual.
+    codecs need a name, under which they keep the residual. It has the unit of the values: a loss scale that changes
+    must not be in them.
 
     Raises InvalidArgument, Unsupported, Mismatch, NotInitialized; the call that waits for the result raises PeerLost,
     Timeout, CorruptPayload.

@@ -87,7 +87,7 @@ def allreduce(tensor: Any, **options: Unpack[TensorflowAllreduceOptions]) -> tf.
     """The combination of all ranks' `tensor`. For IndexedSlices: the slices of all ranks (Average or Sum).
 
     `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs need a name, under which they keep the
-    residual. Differentiable.
+    residual. It has the unit of the values: a loss scale that changes must not be in them. Differentiable.
     """
     return _allreduce([tensor], options, single=True)[0]
 

@@ -4,7 +4,8 @@
 Every rank calls a function with the same name, dtype and options; calls without a name are matched by their order.
 Tensors must not be changed until `synchronize()`, which returns the result. `codec`, `topology` and `partitions` of an
 all-reduce are keyword arguments beside Horovod's: `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs
-need a name, under which they keep the residual.
+need a name, under which they keep the residual. For them `scaler` is the torch.amp.GradScaler whose scale the values
+have.
 
 All raise InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized. The functions that
 wait and have a derivative are in differentiable.py.
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 
 from hipress.adapter import collectives, operations, process_sets, reduce_ops
-from hipress.adapter.collective_options import AllreduceOptions, of_part, part_name
+from hipress.adapter.collective_options import of_part, part_name
 from hipress.adapter.complex_values import check_combines
 from hipress.adapter.operations import Operation
 from hipress.adapter.process_sets import ProcessSet, global_process_set
@@ -28,7 +29,9 @@ from hipress.errors import InvalidArgument
 from hipress.options.declaration import filled
 from hipress.options.signatures import in_order, takes
 from hipress.torch import operators
+from hipress.torch.options import TorchAllreduceOptions
 from hipress.torch.reals import as_reals, resolved
+from hipress.torch.scaling.named_values import NamedScales
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -39,8 +42,9 @@ _SEVERAL = "tensors average name op prescale_factor postscale_factor process_set
 
 
 def _start(
-    kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, **options: Any
+    kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, scale: float | None = None, **options: Any
 ) -> Operation[torch.Tensor]:
+    """`scale`: the loss scale of values of which the codec keeps something."""
     label = name or f"{kind} without a name"
     operators.check_tensor(tensor, label)
     if output is not tensor:
@@ -49,6 +53,8 @@ def _start(
     given = written if output is tensor else as_reals(tensor)
 
     def submit(handle: int) -> int:
+        if scale is not None:
+            NamedScales.of_this_engine().follow(scale, label, handle)
         stream = operators.stream_of(output)
         if output is tensor:
             operation = operators.submit_in_place(written, handle, stream=stream)
@@ -72,9 +78,9 @@ def _start(
 
 
 def _allreduce(
-    tensor: torch.Tensor, output: torch.Tensor, **options: Unpack[AllreduceOptions]
+    tensor: torch.Tensor, output: torch.Tensor, **options: Unpack[TorchAllreduceOptions]
 ) -> Operation[torch.Tensor]:
-    given = filled(AllreduceOptions, options)
+    given = filled(TorchAllreduceOptions, options)
     process_sets.check(given["process_set"])
     collectives.check_codec_needs_name(given["name"], given["codec"])
     op = reduce_ops.chosen(given["op"], given["average"])
@@ -84,6 +90,7 @@ def _allreduce(
         tensor,
         output,
         given["name"],
+        NamedScales.of_this_engine().scale(given["scaler"], given["name"], given["codec"]),
         op=op.name,
         prescale=given["prescale_factor"],
         postscale=given["postscale_factor"],
@@ -99,31 +106,31 @@ def _check_combines(tensor: torch.Tensor, name: str | None, op: ReduceOp) -> Non
 
 
 @in_order(_ONE)
-@takes(AllreduceOptions)
-def allreduce_async(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> Operation[torch.Tensor]:
+@takes(TorchAllreduceOptions)
+def allreduce_async(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOptions]) -> Operation[torch.Tensor]:
     """Starts combining `tensor` over all ranks into a new tensor."""
     values = resolved(tensor)
     return _allreduce(values, torch.empty_like(values), **options)
 
 
 @in_order(_ONE)
-@takes(AllreduceOptions)
-def allreduce_async_(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> Operation[torch.Tensor]:
+@takes(TorchAllreduceOptions)
+def allreduce_async_(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOptions]) -> Operation[torch.Tensor]:
     """`allreduce_async()` in place."""
     return _allreduce(tensor, tensor, **options)
 
 
 @in_order(_ONE)
-@takes(AllreduceOptions)
-def allreduce_(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> torch.Tensor:
+@takes(TorchAllreduceOptions)
+def allreduce_(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOptions]) -> torch.Tensor:
     """Calls `allreduce_async_()` and waits for the result."""
     return allreduce_async_(tensor, **options).wait()
 
 
 @in_order(_SEVERAL)
-@takes(AllreduceOptions)
+@takes(TorchAllreduceOptions)
 def grouped_allreduce_async(
-    tensors: Sequence[torch.Tensor], **options: Unpack[AllreduceOptions]
+    tensors: Sequence[torch.Tensor], **options: Unpack[TorchAllreduceOptions]
 ) -> Operation[list[torch.Tensor]]:
     """`allreduce_async()` of several tensors, as one operation whose result is a list."""
     return operations.grouped(
@@ -132,9 +139,9 @@ def grouped_allreduce_async(
 
 
 @in_order(_SEVERAL)
-@takes(AllreduceOptions)
+@takes(TorchAllreduceOptions)
 def grouped_allreduce_async_(
-    tensors: Sequence[torch.Tensor], **options: Unpack[AllreduceOptions]
+    tensors: Sequence[torch.Tensor], **options: Unpack[TorchAllreduceOptions]
 ) -> Operation[list[torch.Tensor]]:
     """`grouped_allreduce_async()` in place."""
     return operations.grouped(
@@ -143,8 +150,8 @@ def grouped_allreduce_async_(
 
 
 @in_order(_SEVERAL)
-@takes(AllreduceOptions)
-def grouped_allreduce_(tensors: Sequence[torch.Tensor], **options: Unpack[AllreduceOptions]) -> list[torch.Tensor]:
+@takes(TorchAllreduceOptions)
+def grouped_allreduce_(tensors: Sequence[torch.Tensor], **options: Unpack[TorchAllreduceOptions]) -> list[torch.Tensor]:
     """Calls `grouped_allreduce_async_()` and waits for the result."""
     return grouped_allreduce_async_(tensors, **options).wait()
 

@@ -11,7 +11,7 @@ import torch
 from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter import process_sets, reduce_ops
-from hipress.adapter.collective_options import CompressedAllreduceOptions, part_name
+from hipress.adapter.collective_options import part_name
 from hipress.adapter.compression import Compressing, codec_of, compressed, compressor_of
 from hipress.adapter.operations import grouped
 from hipress.adapter.process_sets import ProcessSet, global_process_set
@@ -20,6 +20,8 @@ from hipress.options.declaration import filled
 from hipress.options.signatures import in_order, takes
 from hipress.torch import collectives
 from hipress.torch.compression import Compression
+from hipress.torch.options import TorchCompressedAllreduceOptions
+from hipress.torch.scaling.loss_scale import UNSCALED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,8 +76,10 @@ def _derivatives(kind: str, names: _Names, codec: str = "none") -> _Derivatives:
     return _Derivatives(own if remembers else [process.numbered(name) for name in own])
 
 
-def _allreduce(tensors: _Tensors, names: _Names, **options: Unpack[CompressedAllreduceOptions]) -> list[torch.Tensor]:
-    given = filled(CompressedAllreduceOptions, options)
+def _allreduce(
+    tensors: _Tensors, names: _Names, **options: Unpack[TorchCompressedAllreduceOptions]
+) -> list[torch.Tensor]:
+    given = filled(TorchCompressedAllreduceOptions, options)
     compression, codec = given.pop("compression"), given.pop("codec")
     op = reduce_ops.chosen(given.pop("op"), given.pop("average"))
     del given["name"]
@@ -83,7 +87,9 @@ def _allreduce(tensors: _Tensors, names: _Names, **options: Unpack[CompressedAll
     derivatives = _derivatives("allreduce", names, codec_of(compression, codec, summed=summed))
     sent, decompressed = compressed(compressor_of(compression, summed=summed), tensors)
     codecs = [codec_of(compression, codec, floating=_has_reals(tensor), summed=summed) for tensor in sent]
-    return decompressed(_allreduced(sent, names, derivatives, codecs, op=op, **given))
+    differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in sent)
+    scalers = (UNSCALED if differentiated and given["scaler"] is not None else given["scaler"]), given.pop("scaler")
+    return decompressed(_allreduced(sent, names, derivatives, codecs, scalers, op=op, **given))
 
 
 def _has_reals(tensor: torch.Tensor) -> bool:
@@ -91,39 +97,49 @@ def _has_reals(tensor: torch.Tensor) -> bool:
 
 
 def _allreduced(
-    tensors: _Tensors, names: _Names, derivatives: _Derivatives, codecs: Sequence[str], **options: Any
+    tensors: _Tensors,
+    names: _Names,
+    derivatives: _Derivatives,
+    codecs: Sequence[str],
+    scalers: tuple[Any, Any],
+    **options: Any,
 ) -> list[torch.Tensor]:
+    """`scalers`: those whose scale the tensors have, and their gradients."""
+    of_values, of_gradients = scalers
+
     def forward(given: _Tensors) -> list[Any]:
         started = [
-            collectives.allreduce_async(tensor, name=name, codec=codec, **options)
+            collectives.allreduce_async(tensor, name=name, codec=codec, scaler=of_values, **options)
             for tensor, name, codec in zip(given, names, codecs, strict=True)
         ]
         results: list[Any] = grouped(started).wait()
         return results
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
-        return _allreduced(gradients, derivatives.names, derivatives.differentiated(), codecs, **options)
+        scalers = of_gradients, of_gradients
+        return _allreduced(gradients, derivatives.names, derivatives.differentiated(), codecs, scalers, **options)
 
     return _apply(forward, backward, tensors)
 
 
 def _averaged(gradients: _Tensors, derivatives: _Derivatives) -> list[torch.Tensor]:
+    exact = ["none"] * len(gradients)
     return _allreduced(
-        gradients, derivatives.names, derivatives.differentiated(), ["none"] * len(gradients), op=Average
+        gradients, derivatives.names, derivatives.differentiated(), exact, (UNSCALED, UNSCALED), op=Average
     )
 
 
 @in_order("tensor average name compression op prescale_factor postscale_factor process_set")
-@takes(CompressedAllreduceOptions)
-def allreduce(tensor: torch.Tensor, **options: Unpack[CompressedAllreduceOptions]) -> torch.Tensor:
+@takes(TorchCompressedAllreduceOptions)
+def allreduce(tensor: torch.Tensor, **options: Unpack[TorchCompressedAllreduceOptions]) -> torch.Tensor:
     """The combination of all ranks' `tensor`, as a new tensor."""
     (result,) = _allreduce([tensor], [options.get("name")], **options)
     return result
 
 
 @in_order("tensors average name compression op prescale_factor postscale_factor process_set")
-@takes(CompressedAllreduceOptions)
-def grouped_allreduce(tensors: _Tensors, **options: Unpack[CompressedAllreduceOptions]) -> list[torch.Tensor]:
+@takes(TorchCompressedAllreduceOptions)
+def grouped_allreduce(tensors: _Tensors, **options: Unpack[TorchCompressedAllreduceOptions]) -> list[torch.Tensor]:
     """`allreduce()` of several tensors."""
     return _allreduce(tensors, _part_names(tensors, options.get("name")), **options)
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import torch
 
+from hipress.adapter.collective_options import AllreduceOptions, CompressedAllreduceOptions
 from hipress.adapter.gradient_options import GradientOptions
 from hipress.options.declaration import Option
 from hipress.options.scaling import ScalingOptions
@@ -51,3 +52,11 @@ class TorchOptions(GradientOptions, ScalingOptions, total=False):
             default=False,
         ),
     ]
+
+
+class TorchAllreduceOptions(AllreduceOptions, ScalingOptions, total=False):
+    """The options of an all-reduce. `scaler` is that of the loss whose gradients the values are."""
+
+
+class TorchCompressedAllreduceOptions(CompressedAllreduceOptions, ScalingOptions, total=False):
+    """The options of an all-reduce that waits."""

@@ -150,3 +150,23 @@ def _tapes() -> None:
 
 def test_a_tape_whose_codec_keeps_states_refuses_a_loss_scaler_with_the_line_to_write() -> None:
     run(_tapes, 2)
+
+
+def _without_the_scale(scales: list[float]) -> list[np.ndarray[Any, Any]]:
+    hp.init()
+
+    @tf.function
+    def averaged(gradient: Any, scale: Any) -> Any:
+        return hp.allreduce(gradient / scale, name="g", codec="onebit") * scale
+
+    averages = []
+    for step, scale in enumerate(scales):
+        values = np.random.default_rng([step, hp.rank()]).normal(size=4096).astype(np.float32)
+        averages.append(averaged(tf.constant(values * scale), tf.constant(scale)).numpy() / scale)
+    return averages
+
+
+def test_collectives_keep_residuals_in_the_unit_of_the_values_that_they_get() -> None:
+    scaled, plain = (run(_without_the_scale, 2, scales) for scales in ([1024.0, 64.0, 64.0], [1.0] * 3))
+    np.testing.assert_array_equal(scaled, plain)
+    assert np.abs(plain[0][2] - plain[0][1]).max() > 0.1

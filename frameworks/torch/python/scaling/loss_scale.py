@@ -81,7 +81,7 @@ class LossScale:
         raise InvalidArgument(
             f"this process scales losses with a {type(scaler).__name__}, which was not handed over, and the codec "
             "keeps values for later steps: when the scale changes, these values would have the wrong size. Write "
-            f"`{self._line}`; if the scaler is of another model, give scaler=lambda: 1.0"
+            f"`{self._line}`; if these values are not scaled, give scaler=lambda: 1.0"
         )
 
 
