@@ -116,7 +116,7 @@ class EngineCarrier:
         else:
             batch.result.set_result(batch.buffer)
 
-    def average_exactly(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+    def average_sparse(self, buffer: torch.Tensor, step: int) -> torch.futures.Future[torch.Tensor]:
         """See CarrierOf."""
         return self._exact.start(buffer)
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import TensorShape, shape_of
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.sides import side_for
+from hipress.torch.reals import as_reals
 
 
 class GroupCarrier:
@@ -50,9 +52,10 @@ class GroupCarrier:
         started.add_done_callback(lambda done: _pass_on(done, result, buffer))
         return result
 
-    def average_exactly(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """See CarrierOf."""
-        return self._exact.start(buffer)
+    def average_sparse(self, buffer: torch.Tensor, step: int) -> torch.futures.Future[torch.Tensor]:
+        """See CarrierOf. If it is not finite, the step does not count."""
+        ended = None if self._alone else self._average.another([], step, 1 / self._average.world)
+        return self._exact.start(buffer, None if ended is None else functools.partial(_look_at_values, ended))
 
     def close(self) -> None:
         """See CarrierOf."""
@@ -87,6 +90,10 @@ class GroupCarrier:
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return self._average.sent_bytes
+
+
+def _look_at_values(ended: Callable[[torch.Tensor | None], None], average: torch.Tensor | None) -> None:
+    ended(None if average is None else as_reals(average._values()).reshape(-1))
 
 
 def _shape(parameter: torch.nn.Parameter) -> TensorShape:

@@ -21,10 +21,13 @@ class Plain:
         self, bucket: GradBucket, _named: list[tuple[str, torch.Tensor]], _step: int
     ) -> torch.futures.Future[torch.Tensor]:
         """See CarrierOf."""
-        return self.average_exactly(bucket.buffer())
+        return self._average(bucket.buffer())
 
-    def average_exactly(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+    def average_sparse(self, buffer: torch.Tensor, _step: int) -> torch.futures.Future[torch.Tensor]:
         """See CarrierOf."""
+        return self._average(buffer)
+
+    def _average(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
         if self._group is not None:
             buffer.mul_(1.0 / self._group.size())
             dist.all_reduce(buffer, group=self._group)

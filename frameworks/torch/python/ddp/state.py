@@ -41,8 +41,8 @@ class CarrierOf(Protocol):
     ) -> torch.futures.Future[torch.Tensor]:
         """Starts averaging the bucket's gradients in place; the future gets the bucket's buffer."""
 
-    def average_exactly(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """Starts averaging a bucket that has no compressed gradient, dense or sparse, in place."""
+    def average_sparse(self, buffer: torch.Tensor, step: int) -> torch.futures.Future[torch.Tensor]:
+        """Starts averaging a sparse gradient as it is, in place."""
 
     def close(self) -> None:
         """Ends threads and groups, when the averages that have started are done."""
@@ -120,7 +120,7 @@ class HookState:
             self._check.after(step)
         self._joining.scale(bucket)
         if bucket.buffer().layout != torch.strided:
-            return carrier.average_exactly(bucket.buffer())
+            return carrier.average_sparse(bucket.buffer(), step)
         named = [
             (self._names[id(parameter)], gradient)
             for parameter, gradient in zip(bucket.parameters(), _gradients(bucket), strict=True)
