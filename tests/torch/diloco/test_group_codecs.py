@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
+from hipress.torch.diloco.group_averaging import GroupAveraging
 from tests.torch import models
 from tests.torch.diloco import replay
 from tests.torch.optim import problem
@@ -37,12 +38,12 @@ def _fingerprints(made: Any) -> list[str]:
 
 
 def _mass(state: dict[str, Any]) -> dict[str, Any]:
-    """Of each parameter, what the next average gets of this rank's residuals."""
+    """Of each parameter, what the next averages get of this rank's residuals."""
     codecs = state["codecs"]
     held = {name: np.zeros(each.numel()) for name, each in state["parameters"].items()}
     for key, each in codecs["states"].items():
         name, role, first, count = key.split("\n")
-        share = 1.0 if role == "aggregator" else 1 / codecs["world"]
+        share = 1.0 if role in ("aggregator", "unsent average") else 1 / codecs["world"]
         held[name][int(first) : int(first) + int(count)] += share * each["residual"].double().numpy()
     return held
 
@@ -145,13 +146,73 @@ def _refusals(folder: str) -> None:
                 made[2].load_state_dict(given)
             assert str(made[2].state_dict()) == str(good)
         plain = _made(carrier, codec="none")
-        with pytest.raises(hp.InvalidArgument, match="which this DiLoCo\\(\\) would not send"):
-            plain[2].load_state_dict(good)
+        with pytest.raises(hp.InvalidArgument if rank == 0 else hp.Mismatch):
+            plain[2].load_state_dict(other(world=3) if rank == 0 else good)
+        assert plain[2].state_dict()["codecs"] is None or plain[2].state_dict()["codecs"]["states"] == {}
+        hp.init()
+        engine = _made({})
+        with pytest.raises(hp.InvalidArgument, match=r"DiLoCo\(\) would not send: give it a process group, with any"):
+            engine[2].load_state_dict(good)
         made[2].load_state_dict({**good, "codecs": None})  # of another codec: nothing was held back
         assert made[2].state_dict()["codecs"]["states"] == {}
-        for each in (made, plain):
+        for each in (made, plain, engine):
             each[2].detach()
 
 
 def test_what_does_not_go_together_changes_nothing(tmp_path: Path) -> None:
     run(_refusals, 2, str(tmp_path))
+
+
+def _another_codec(folder: str, codec: str) -> list[dict[str, Any]]:
+    """What this rank holds back at the end of a job with onebit, in a job with the codec that has loaded the state of
+    that, and after an exchange of this one."""
+    with problem.carried(folder) as (rank, carrier):
+        made = _made(carrier)
+        for step in range(4):
+            replay.inner_step(made[0], made[1], rank, step)
+        made[2].detach()
+        masses = [_mass(made[2].state_dict())]
+        later = _made(carrier, codec=codec)
+        for place in range(3):
+            later[place].load_state_dict(made[place].state_dict())
+        masses.append(_mass(later[2].state_dict()))
+        for step in range(4, 6):
+            replay.inner_step(later[0], later[1], rank, step)
+        masses.append(_mass(later[2].state_dict()))
+        later[2].detach()
+        return masses
+
+
+@pytest.mark.parametrize("codec", ["none", "int8"])
+def test_a_codec_that_holds_nothing_back_sends_what_the_one_before_held_back(codec: str, tmp_path: Path) -> None:
+    for before, loaded, after in run(_another_codec, 2, str(tmp_path), codec):
+        assert max(np.abs(each).max() for each in before.values()) > 1e-4
+        for name, each in before.items():
+            np.testing.assert_allclose(loaded[name], each, rtol=1e-6, atol=0)
+            assert not after[name].any()
+
+
+def _sums(folder: str) -> tuple[float, float]:
+    """How far the sum of averages is from the exact one: after exchanges with onebit, and after one without a codec."""
+    with problem.carried(folder) as (rank, carrier):
+        parameters = {"w": torch.empty(60, 100)}
+        lacking = torch.zeros(60, 100)
+
+        def exchange(averaging: GroupAveraging, number: int) -> float:
+            each = [torch.randn(60, 100, generator=torch.Generator().manual_seed(10 * number + one)) for one in (0, 1)]
+            average = averaging.start(0, {"w": each[rank].clone()})()["w"]
+            lacking.add_(sum(each) / 2 - average)
+            return float(lacking.abs().max())
+
+        before, after = (GroupAveraging(parameters, codec, "ps", carrier["group"]) for codec in ("onebit", "none"))
+        held_back = [exchange(before, number) for number in range(3)]
+        states = before.codec_states()
+        assert states is not None
+        after.load_codec_states([states])
+        return held_back[-1], exchange(after, 3)
+
+
+def test_the_average_without_a_codec_has_all_of_it(tmp_path: Path) -> None:
+    for held_back, left in run(_sums, 2, str(tmp_path)):
+        assert held_back > 0.1
+        assert left < 1e-5

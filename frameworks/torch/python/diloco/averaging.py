@@ -18,6 +18,9 @@ Values: TypeAlias = dict[str, torch.Tensor]
 class Averaging(Protocol):
     """Averages the fragments of a model, one at a time."""
 
+    #: Whether load_codec_states() takes what any codec has held back, also if this one holds nothing back.
+    takes_codec_states: bool
+
     def start(self, fragment: int, values: Values) -> Callable[[], Values]:
         """Begins with the average of `values`, which nothing else touches; returns what waits for it.
 
@@ -40,6 +43,8 @@ class Averaging(Protocol):
 
 class DenseAveraging:
     """Each value, as it is or with a codec of the engine."""
+
+    takes_codec_states = False
 
     def __init__(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> None:
         self.synchronizer = GradientSynchronizer(

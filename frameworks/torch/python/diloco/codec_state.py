@@ -25,8 +25,8 @@ def unchanged_by_errors(averaging: Averaging) -> Iterator[None]:
     try:
         yield
     except HipressError:
-        if before is not None:
-            averaging.load_codec_states([before])
+        if averaging.takes_codec_states:
+            averaging.load_codec_states([] if before is None else [before])
         raise
 
 
@@ -34,18 +34,17 @@ def load_codecs(states: Sequence[Mapping[str, Any]], averaging: Averaging, rank:
     """Gives the codecs the states in `states`: one rank's, or all old ranks'. InvalidArgument: nothing has changed.
 
     If the number of ranks is the same, a rank takes its own state. Otherwise the residuals of all old ranks enter the
-    next average.
+    next average. Residuals that the codec here does not have enter it, too.
     """
     saved = [each.get("codecs") for each in states]
-    keeps = averaging.codec_states() is not None
     if all(each is None for each in saved):
-        if keeps:
+        if averaging.codec_states() is not None:
             averaging.load_codec_states([])  # nothing was held back
         return
-    if not keeps:
+    if not averaging.takes_codec_states:
         raise InvalidArgument(
-            "the state has residuals of a codec over a process group, which this DiLoCo() would not send: give it the "
-            "same group and codec"
+            "the state has residuals of a codec over a process group, which this DiLoCo() would not send: give it a "
+            "process group, with any codec"
         )
     found = [each for each in saved if isinstance(each, Mapping) and each.keys() >= {"rank", "world", "states"}]
     if len(found) < len(saved):

@@ -21,6 +21,8 @@ from hipress.torch.scaling.loss_scale import UNSCALED
 class GroupAveraging:
     """See Averaging. The tensors of a fragment are one batch."""
 
+    takes_codec_states = True
+
     def __init__(
         self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str, group: dist.ProcessGroup
     ) -> None:

@@ -48,6 +48,8 @@ class SparseLoCo:
 class SparseAveraging:
     """See Averaging. Each rank sends one message about a fragment to each other rank."""
 
+    takes_codec_states = False
+
     def __init__(
         self, ranks: Ranks, parameters: Mapping[str, torch.Tensor], fragments: list[list[str]], codec: SparseLoCo
     ) -> None:
