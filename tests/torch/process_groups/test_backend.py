@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -298,3 +299,36 @@ def _lost(rank: int) -> str:
 
 def test_a_lost_rank_ends_in_a_typed_error(tmp_path: Path) -> None:
     assert run(_lost, 2, str(tmp_path)) == ["said", ""]
+
+
+@training.in_process_group
+def _aborted(rank: int) -> tuple[bool, float]:
+    """Whether abort() reached all groups that the average uses; and the seconds until a waiting average has ended."""
+    reached: list[Any] = []
+    limit = datetime.timedelta(seconds=3)
+    group = dist.new_group(backend="hipress", pg_options=BackendOptions("onebit"), timeout=limit)
+    assert isinstance(group, CompressingGroup)
+    own = dist.ProcessGroupGloo.abort
+    dist.ProcessGroupGloo.abort = lambda self: reached.append(self)  # type: ignore[method-assign]
+    try:
+        with gradients("g"):
+            dist.all_reduce(torch.zeros(5000), group=group)
+        begin = time.monotonic()
+        if rank == 1:
+            dist.barrier()  # with rank 0's next average it does not take part
+            return True, time.monotonic() - begin
+        with gradients("g"):
+            work = dist.all_reduce(torch.zeros(5000), group=group, async_op=True)
+        group.abort()
+        with pytest.raises(hp.TransportError):
+            work.wait()
+        dist.barrier()
+        return len(set(map(id, reached))) == group._made > 1, time.monotonic() - begin
+    finally:
+        dist.ProcessGroupGloo.abort = own  # type: ignore[method-assign]
+
+
+def test_abort_reaches_all_groups_and_over_gloo_the_timeout_ends_an_average(tmp_path: Path) -> None:
+    for reached, seconds in run(_aborted, 2, str(tmp_path)):
+        assert reached
+        assert 2 < seconds < 15

@@ -5,6 +5,7 @@ calls on."""
 from __future__ import annotations
 
 import datetime
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ class CompressingGroup(dist.ProcessGroup):
         super().__init__(rank, size)  # type: ignore[call-arg]  # the only form that torch takes for subclasses
         self._store, self._timeout = store, timeout
         self._made = 0
+        self._groups: list[weakref.ref[Any]] = []  # that it has made
         # What this class does not override goes to these backends.
         self._inner = self._backend_of(range(size), _CPU)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
@@ -79,10 +81,13 @@ class CompressingGroup(dist.ProcessGroup):
         store = PrefixStore(f"{self._made} {','.join(map(str, ranks))}/", self._store)
         place = list(ranks).index(self.rank())
         if device.type == "cpu":
-            return dist.ProcessGroupGloo(store, place, len(ranks), self._timeout)
-        options = dist.ProcessGroupNCCL.Options()
-        options._timeout = self._timeout
-        return dist.ProcessGroupNCCL(store, place, len(ranks), options)
+            made: Group = dist.ProcessGroupGloo(store, place, len(ranks), self._timeout)
+        else:
+            options = dist.ProcessGroupNCCL.Options()
+            options._timeout = self._timeout
+            made = dist.ProcessGroupNCCL(store, place, len(ranks), options)
+        self._groups.append(weakref.ref(made))
+        return made
 
     def _inner_on(self, device: torch.device) -> Group:
         return self._inner if device.type == "cpu" or self._inner_of_gpus is None else self._inner_of_gpus
@@ -211,6 +216,21 @@ class CompressingGroup(dist.ProcessGroup):
         if average is not None:
             self._sent_from_other_devices += average.sent_bytes
             average.close()
+
+    def abort(self) -> None:
+        """Ends this rank's collectives over NCCL at once, compressed averages included, with an error.
+
+        Gloo has no such end: averages on the CPU, as Gloo's own calls, end with the group's timeout (TransportError).
+        """
+        alive = [group for each in self._groups if (group := each()) is not None]
+        # As torch does it: otherwise the end of one communicator may wait for that of another one.
+        together = self._inner_of_gpus
+        if together is not None:
+            together._group_start()
+        for group in reversed(alive):
+            group.abort()
+        if together is not None:
+            together._group_end()
 
     def shutdown(self) -> None:
         """torch.distributed.destroy_process_group() calls it."""
