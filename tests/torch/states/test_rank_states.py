@@ -85,6 +85,15 @@ def _shards() -> Trained:
     return net, _stepping(net, _sgd(net)), fsdp.compress_reduce_scatter(net, "terngrad")
 
 
+def _hybrid() -> Trained:
+    names, override = ("host", "shard"), {"host": ("hipress", BackendOptions(codec="onebit"))}
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=names, backend_override=override)
+    net = _net()
+    fully_shard(net, mesh=mesh)
+    state = fsdp.compress_hybrid(net)
+    return net, _stepping(net, _sgd(net)), state
+
+
 def _backend() -> Trained:
     group = dist.new_group(backend="hipress", pg_options=BackendOptions(codec="onebit"))
     net = _net()
@@ -123,6 +132,7 @@ _WAYS: dict[str, Callable[[], Trained]] = {
     "hook over the engine": lambda: _hook("hipress"),
     "replicas": _replicas,
     "shards": _shards,
+    "hybrid": _hybrid,
     "backend": _backend,
     "DistributedOptimizer": _distributed,
     "OneBitAdam over the engine": _adam,
@@ -188,10 +198,14 @@ _RESHARDED = (
 )
 
 
+#: Their state is of one number of ranks.
+_OF_ONE_SIZE = ("hybrid", "backend", "OneBitAdam over the engine", "OneBitAdam over the group")
+
+
 @_alone
 def _saved(rank: int, folder: str) -> None:
     hp.init()
-    for way in _RESHARDED:
+    for way in (*_RESHARDED, *_OF_ONE_SIZE):
         _, take, keeper = _WAYS[way]()
         for step in range(4):
             take(step)
@@ -236,11 +250,101 @@ def _load_all(keeper: Any, states: list[Any]) -> None:
         keeper.load_states_of(states)
 
 
-def test_another_number_of_ranks_gets_all_ranks_states(tmp_path: Path) -> None:
+@_alone
+def _refused(_rank: int, folder: str) -> dict[str, str]:
+    """What each way says to a checkpoint of another number of ranks."""
+    said = {}
+    for way in _OF_ONE_SIZE:
+        hp.init()
+        _, _take, keeper = _WAYS[way]()
+        with pytest.raises(BaseException, match="takes only states of as many ranks") as error:
+            dcp.load({"hipress": hp.RankStates(keeper, f"{folder}/{way}")}, checkpoint_id=f"{folder}/{way}")
+        said[way] = str(error.value)
+        del _take, keeper
+        hp.shutdown()
+    return said
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_another_number_of_ranks_gets_all_ranks_states_or_is_refused(tmp_path: Path, world: int) -> None:
     run(_saved, 2, str(tmp_path), str(tmp_path))
-    (tmp_path / "later").mkdir()
-    for equal in run(_loaded, 3, str(tmp_path / "later"), str(tmp_path), 2):
+    for name in ("later", "refused"):
+        (tmp_path / name).mkdir()
+    for equal in run(_loaded, world, str(tmp_path / "later"), str(tmp_path), 2):
         assert equal == dict.fromkeys(_RESHARDED, True)
+    for said in run(_refused, world, str(tmp_path / "refused"), str(tmp_path)):
+        for way, text in said.items():
+            assert f"takes only states of as many ranks as there are: {world}" in text, (way, text)
+
+
+_PAID_BACK = ("group", "hipress", "DistributedOptimizer")
+
+
+def _still(way: str, codec: str) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
+    """A model whose parameters stay what they are."""
+    hp.init()
+    net: nn.Module = _net()
+    optimizer: Any = torch.optim.SGD(net.parameters(), 0.0)
+    if way == "DistributedOptimizer":
+        optimizer = hp.DistributedOptimizer(optimizer, net.named_parameters(), codec=codec)
+        return net, optimizer, optimizer
+    net = DistributedDataParallel(net)
+    return net, optimizer, ddp.compress(net, codec, carrier=way)
+
+
+def _lacking(net: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> torch.Tensor:
+    """What the averages of a matrix lack of the exact ones."""
+    lacking = torch.zeros(64, 48)
+    for step in steps:
+        generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
+        inputs, plain = torch.randn(8, 48, generator=generator), _net()
+        for each in (net, plain):
+            each.zero_grad()
+            each(inputs).square().mean().backward()
+        optimizer.step()
+        exact, got = plain[0].weight.grad, next(net.parameters()).grad
+        assert exact is not None
+        assert got is not None
+        dist.all_reduce(exact)
+        lacking += exact / dist.get_world_size() - got
+    return lacking
+
+
+@_alone
+def _two(rank: int, folder: str) -> None:
+    for way in _PAID_BACK:
+        net, optimizer, keeper = _still(way, "onebit")
+        lacking = _lacking(net, optimizer, range(3))
+        dcp.save({"hipress": hp.RankStates(keeper)}, checkpoint_id=f"{folder}/{way}")
+        if rank == 0:
+            torch.save(lacking, f"{folder}/{way}.pt")
+        del net, optimizer, keeper
+        hp.shutdown()
+
+
+@_alone
+def _one(_rank: int, folder: str) -> dict[str, tuple[float, float]]:
+    """What two ranks held back, and how much of it one rank has not got in its first step."""
+    left = {}
+    for way in _PAID_BACK:
+        net, optimizer, keeper = _still(way, "none")
+        path = f"{folder}/{way}"
+        dcp.load({"hipress": hp.RankStates(keeper, path)}, checkpoint_id=path)
+        held_back = torch.load(f"{path}.pt")
+        rest = held_back + _lacking(net, optimizer, range(3, 4))
+        left[way] = float(held_back.abs().max()), float(rest.abs().max())
+        del net, optimizer, keeper
+        hp.shutdown()
+    return left
+
+
+def test_one_rank_gets_what_two_held_back(tmp_path: Path) -> None:
+    run(_two, 2, str(tmp_path), str(tmp_path))
+    (tmp_path / "later").mkdir()
+    (left,) = run(_one, 1, str(tmp_path / "later"), str(tmp_path))
+    for way, (held_back, rest) in left.items():
+        assert held_back > 1e-3, way
+        assert rest < 1e-3 * held_back, way
 
 
 @_alone
