@@ -16,6 +16,7 @@ mx = pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/m
 
 import hipress.mxnet as hp  # noqa: E402
 from tests.frameworks.faulty_rank import (  # noqa: E402
+    FAULTY,
     Boom,
     Fault,
     Outcome,
@@ -35,9 +36,9 @@ BATCH = 8
 
 @mx.operator.register("raising")
 class Raising(mx.operator.CustomOpProp):
-    """The identity function; its backward raises while `armed` is set."""
+    """The identity function; its backward raises while `armed` is set, after `pause` seconds."""
 
-    armed = False
+    armed, pause = False, 0.0
 
     def __init__(self) -> None:
         super().__init__(need_top_grad=True)
@@ -53,6 +54,7 @@ class _Raising(mx.operator.CustomOp):
     def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
         if Raising.armed:
             Raising.armed = False
+            time.sleep(Raising.pause)
             raise Boom("in backward")
         self.assign(in_grad[0], req[0], out_grad[0])
 
@@ -154,6 +156,52 @@ def test_an_operator_that_fails_on_all_ranks_is_named_on_each_with_mxnets_text()
         assert "kCustomOpBackward" in text
         assert "did not compute 6 of the 6 gradients of step 0" in text
         assert "caught" not in text
+
+
+def _one_raises(ends: bool) -> str:
+    """The error of each rank after a backward of rank FAULTY has raised in step 0. Until then both ranks have pushed
+    three steps, of which none waits for a value. `ends`: the faulty rank reads a value, and ends with MXNet's error."""
+    hp.init()
+    net = mlp()
+    trainer = _trainer("trainer", net)
+    faulty = hp.rank() == FAULTY
+    Raising.armed, Raising.pause = faulty, 0.5
+
+    def step(number: int) -> None:
+        with mx.autograd.record():
+            outputs = net(batch(hp.rank(), number)[0])
+            loss = (mx.nd.Custom(outputs, op_type="raising") if faulty else outputs).sum()
+        loss.backward()
+        trainer.step(BATCH)
+
+    try:
+        for number in range(3):
+            step(number)
+        time.sleep(1.0 if faulty else 2.0)  # the others learn of it before their next step
+        if not (ends and faulty):
+            step(3)
+        fingerprint(net)
+    except (mx.MXNetError, hp.HipressError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        Raising.armed, Raising.pause = False, 0.0
+        with contextlib.suppress(mx.MXNetError, hp.HipressError):
+            mx.nd.waitall()
+        hp.shutdown()
+    return ""
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_rank_whose_gradients_were_computed_is_told_which_other_rank_raised(ends: bool) -> None:
+    """Also if it has pushed steps that MXNet does not begin, because the one before them has failed."""
+    healthy, faulty = run(_one_raises, 2, ends, HIPRESS_TIMEOUT="60")
+    assert healthy.startswith("PeerLost: " if ends else "Mismatch: ")
+    for text in [healthy] if ends else [healthy, faulty]:
+        assert f"rank {FAULTY}" in text
+        assert "rank 0" not in text
+        assert "caught" not in text
+        assert "did not compute 6 of the 6 gradients of step 0" in text  # and not those of the steps after it
+    assert "MXNetError" in faulty
 
 
 @pytest.mark.parametrize("action", ["go on", "repeat", "end", "raise"])
