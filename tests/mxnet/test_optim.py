@@ -162,6 +162,55 @@ def test_what_makes_no_step_is_refused_and_changes_nothing(tmp_path: Path) -> No
     run(_refusals, 1, str(tmp_path))
 
 
+def _wrapped() -> None:
+    hp.init()
+    for make in _MAKERS.values():
+        params = _params()
+        trainer = make(params)
+        with pytest.raises(hp.InvalidArgument, match=f"{type(trainer).__name__} takes the place of an optimizer and"):
+            hp.DistributedOptimizer(trainer)
+        with pytest.raises(hp.InvalidArgument, match="takes the plain optimizer: it synchronises gradients itself"):
+            hp.DistributedTrainer(params, trainer)
+        assert type(trainer) is type(make(params))
+    with pytest.raises(
+        hp.InvalidArgument, match=r"takes an optimizer of MXNet, such as mx.optimizer.SGD\(\), not 'sgd'"
+    ):
+        hp.DistributedOptimizer("sgd")
+
+
+def test_a_trainer_that_exchanges_values_itself_is_not_wrapped_again() -> None:
+    run(_wrapped, 1)
+
+
+_SAVED_AT = {"adam": (2, replays.FREEZE), "sgd": (2, 5)}
+
+
+def _bytes_of_steps(kind: str, folder: str, saved_at: int) -> list[int]:
+    """The bytes that this rank sends in each step; from the states that were saved after step `saved_at` on."""
+    hp.init()
+    params = _params()
+    trainer = _MAKERS[kind](params)
+    if saved_at:
+        trainer.load_states(f"{folder}/{kind} {saved_at} {hp.rank()}.npz")
+    sent = []
+    for step in range(saved_at + 1, 9):
+        before = hp.counters()["bytes_sent"]
+        _step(trainer, params, step)
+        sent.append(hp.counters()["bytes_sent"] - before)
+        trainer.save_states(f"{folder}/{kind} {step} {hp.rank()}.npz")
+    return sent
+
+
+@pytest.mark.parametrize("kind", _MAKERS)
+def test_a_fresh_trainer_goes_on_in_the_phase_in_which_the_states_were_saved(kind: str, tmp_path: Path) -> None:
+    """The steps before the variance is frozen, and the ratios of the warm-up: in the middle, and at its end."""
+    straight = run(_bytes_of_steps, 2, kind, str(tmp_path), 0)
+    assert straight[0][1] > 2 * straight[0][7]
+    for saved_at in _SAVED_AT[kind]:
+        resumed = run(_bytes_of_steps, 2, kind, str(tmp_path), saved_at)
+        assert resumed == [each[saved_at:] for each in straight]
+
+
 def _differing() -> list[bool]:
     """By optimizer: whether every parameter contains a NaN on all ranks after the gradients of rank 1 were NaN."""
     hp.init()

@@ -117,6 +117,45 @@ def test_a_model_is_fitted_and_saved_and_goes_on(kind: str, tmp_path: Any) -> No
     assert len(set(one)) == 2
 
 
+def _bytes_of_steps(kind: str, folder: str, way: str, saved_at: int) -> list[int]:
+    """The bytes that this rank sends in each step; from what was saved after step `saved_at` on. Either way the
+    optimizer was saved with the variables: in a model, or in a checkpoint."""
+    hp.init()
+    path = f"{folder}/{kind} {{}} {hp.rank()}"
+    model = models.mlp(seed=0, hidden=64)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    if saved_at and way == "model":
+        model = keras.models.load_model(path.format(saved_at) + ".keras")
+    else:
+        model.compile(_MAKERS[kind](), loss)
+        model.optimizer.build(model.trainable_variables)
+        checkpoint = tf.train.Checkpoint(model=model)
+        if saved_at:
+            checkpoint.read(path.format(saved_at)).assert_consumed()
+    assert int(model.optimizer.iterations) == saved_at
+    sent = []
+    for step in range(saved_at + 1, 9):
+        before = hp.counters()["bytes_sent"]
+        model.train_on_batch(*models.batch(hp.rank(), step))
+        sent.append(hp.counters()["bytes_sent"] - before)
+        if way == "model":
+            model.save(path.format(step) + ".keras")
+        else:
+            checkpoint.write(path.format(step))
+    return sent
+
+
+@pytest.mark.parametrize("way", ["model", "checkpoint"])
+@pytest.mark.parametrize("kind", _MAKERS)
+def test_a_fresh_job_goes_on_in_the_phase_in_which_the_optimizer_was_saved(kind: str, way: str, tmp_path: Any) -> None:
+    """The steps before the variance is frozen, and the ratios of the warm-up."""
+    straight = run(_bytes_of_steps, 2, kind, str(tmp_path), way, 0)
+    assert straight[0][1] > 1.5 * straight[0][7]
+    for saved_at in (2, 4) if way == "model" else (3,):
+        resumed = run(_bytes_of_steps, 2, kind, str(tmp_path), way, saved_at)
+        assert resumed == [each[saved_at:] for each in straight]
+
+
 def _refusals() -> None:
     variables = _variables()
     with pytest.raises(errors.NotInitialized):

@@ -37,6 +37,7 @@ class SynchronizingTrainer(NotCopied):
     broadcast_parameters() first; if shapes are unknown before the first forward pass, call it after that pass.
     """
 
+    synchronizes_gradients = True
     _steps: _Steps
     _number = 0
 
