@@ -23,8 +23,10 @@ from tests.torch.ranks import run
 pytestmark = pytest.mark.slow
 
 COUNTS = {"empty": 0, "one": 1, "few": 3000, "many": 70_001, "large": 400_000}
-CODECS = ["onebit", "terngrad", "dgc(ratio=0.05)", "int4"]
 TOPOLOGIES = ["ps", "ring", "butterfly", "allgather", "hierarchical", "hierarchical(butterfly)"]
+#: A residual, random numbers, and messages whose length depends on the values.
+CASES = [(topology, codec) for topology in TOPOLOGIES for codec in ("onebit", "terngrad")]
+CASES += [("ring", "dgc(ratio=0.05)"), ("allgather", "dgc(ratio=0.05)")]
 WORLD, STEPS = 4, 3
 
 
@@ -71,8 +73,7 @@ def _by_group(rank: int, codec: str, topology: str) -> list[dict[str, Any]]:
     return results
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize(("topology", "codec"), CASES)
 def test_both_carriers_and_a_stand_in_for_a_gpu_give_the_same_bits(tmp_path: Path, topology: str, codec: str) -> None:
     expected = _by_engine(codec, topology)
     for found in run(_by_group, WORLD, str(tmp_path), codec, topology):
