@@ -227,6 +227,5 @@ def test_what_a_rank_sends_in_a_hop_the_other_receives(topology: str, world: int
             for other in ranks:
                 theirs = other.hops[hop].received[one.rank] if hop < len(other.hops) else 0
                 assert of.sent[other.rank] == theirs
-    if topology in ("ps", "allgather"):
-        assert len({len(each_rank.hops) for each_rank in ranks}) == 1
-        assert all(each_rank.program.is_all_to_all for each_rank in ranks)
+    assert len({len(each_rank.hops) for each_rank in ranks}) == 1
+    assert all(each_rank.program.is_all_to_all is (topology in ("ps", "allgather")) for each_rank in ranks)

@@ -36,7 +36,7 @@ int main(int, char** argv) {
         for (const auto& operand : task.from) merged += operand.kind == hipress::Operand::Kind::kMessage;
       }
       std::cout << rank << ' ' << hipress::primitiveName(task.primitive) << ' ' << task.partition << ' '
-                << task.peer << ' ' << task.hop << ' ' << merged;
+                << task.peer << ' ' << task.hop << ' ' << task.level << ' ' << merged;
       for (const auto successor : task.successors) std::cout << ' ' << successor;
       std::cout << '\\n';
     }
@@ -77,9 +77,9 @@ def built(program: Path, world: int, partitions: int, owner: int) -> algorithms.
     graphs: algorithms.Graphs = [[] for _ in range(world)]
     for line in printed.splitlines():
         rank, primitive, *numbers = line.split()
-        partition, peer, hop, merged, *successors = map(int, numbers)
+        partition, peer, hop, level, merged, *successors = map(int, numbers)
         task: dict[str, Any] = {"primitive": primitive, "partition": partition, "peer": peer, "hop": hop}
-        graphs[int(rank)].append({**task, "merged_messages": merged, "successors": successors})
+        graphs[int(rank)].append({**task, "level": level, "merged_messages": merged, "successors": successors})
     return graphs
 
 

@@ -53,6 +53,21 @@ std::vector<std::shared_ptr<const TaskGraph>> graphsOf(const std::vector<Slot>& 
   return graphs;
 }
 
+size_t hopsOf(const TaskGraph& graph) {
+  size_t hops = 0;
+  for (const Task& task : graph.tasks())
+    hops = std::max<size_t>(hops, task.level + (task.primitive == Primitive::kSend ? 1u : 0u));
+  return hops;
+}
+
+/// The hops of all ranks, which start equally many collectives.
+size_t hopsOfAll(const Slot& slot, SlotRanks ranks) {
+  size_t hops = 0;
+  for (ranks.rank = 0; ranks.rank < ranks.world; ++ranks.rank)
+    hops = std::max(hops, hopsOf(graphOf(slot, ranks)));
+  return hops;
+}
+
 }  // namespace
 
 SlotProgram::SlotProgram(std::vector<Slot> slots, SlotRanks ranks)
@@ -64,13 +79,9 @@ SlotProgram::SlotProgram(std::vector<Slot> slots, SlotRanks ranks)
     tensors_ = std::max(tensors_, slot.tensor + 1);
   }
   graphs_ = graphsOf(slots_, ranks_);
-  size_t hops = 0;
-  for (const auto& graph : graphs_) {
-    for (const Task& task : graph->tasks()) {
-      const bool sends = task.primitive == Primitive::kSend;
-      hops = std::max<size_t>(hops, sends ? task.level + 1u : task.level);
-    }
-  }
+  // With dense hops each rank has all of them, whatever its part.
+  size_t hops = slots_.empty() || isAllToAll_ ? 0 : hopsOfAll(slots_.front(), ranks_);
+  for (const auto& graph : graphs_) hops = std::max(hops, hopsOf(*graph));
   work_.resize(hops + 1);
   arrivals_.resize(hops + 1);
   for (size_t slot = 0; slot < slots_.size(); ++slot) {

@@ -177,10 +177,23 @@ def transfers(every_rank: Graphs, primitive: str) -> list[tuple[int, int, int, i
     )
 
 
+def levels(every_rank: Graphs, primitive: str) -> list[int]:
+    """In the order of transfers(): how many messages in a row come before each."""
+    found = sorted(
+        (*((rank, task["peer"]) if primitive == "send" else (task["peer"], rank)), task["partition"], task["hop"], level)
+        for rank, tasks in enumerate(every_rank)
+        for task in tasks
+        if task["primitive"] == primitive
+        for level in [task["level"] - (primitive == "recv")]
+    )
+    return [each[-1] for each in found]
+
+
 def is_matched(every_rank: Graphs) -> bool:
-    """Whether every send has its receive, and all messages have different tags."""
+    """Whether every send has its receive, which knows the send's level, and all messages have different tags."""
     sent = transfers(every_rank, "send")
-    return sent == transfers(every_rank, "recv") and len(set(sent)) == len(sent)
+    matched = sent == transfers(every_rank, "recv") and len(set(sent)) == len(sent)
+    return matched and levels(every_rank, "send") == levels(every_rank, "recv")
 
 
 @pytest.mark.parametrize(("topology", "size"), CASES, ids=str)
