@@ -80,6 +80,18 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
     }
 
 
+def _schedules(rate: str, port_limit: int, *codecs: str) -> dict[str, tuple[str, ...]]:
+    """Commands that measure the schedules of links where they were meant to help: eight hosts send to one at a time,
+    over a switch whose queues overflow."""
+    return {
+        f"ablation-8-{rate}-resnet50-schedules-{codec}": (
+            *("ablation.py", "--nodes", "8", "--rate", rate, "--port-limit", str(port_limit), "--schedules"),
+            *("--model", "resnet50", "--release", "all", "--codec", codec, "--seconds", "240"),
+        )
+        for codec in codecs
+    }
+
+
 #: The seeds of longer trainings with AdamW.
 ADAM_SEEDS = (0, 1, 2)
 OTHER_TEXT = "optimizers-licences"
@@ -188,6 +200,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
         for model in MODELS
     },
     **_ablation("5gbit", "all", "resnet50"),
+    **_schedules("1gbit", 128 << 10, "none", "onebit"),
     **{
         f"planning-4-{rate}-{model}": ("planning.py", "--nodes", "4", "--rate", rate, "--model", model)
         for model in PLANNED_MODELS
@@ -235,7 +248,7 @@ PLOTS: dict[str, tuple[str, tuple[str, ...]]] = {
         )
     },
     "sync-4x2-1gbit": ("sync/plot.py", ("sync-4x2-1gbit-resnet50", "sync-4x2-1gbit-bert-base")),
-    "ablation": ("ablation/plot.py", tuple(name for name in RESULTS if name.startswith("ablation-"))),
+    "ablation": ("ablation/plot.py", tuple(name for name in RESULTS if name.startswith("ablation-4-"))),
 }
 
 

@@ -142,7 +142,10 @@ def ablation_table(result: Result) -> str:
         for row in result
     ]
     backward = "all gradients at once" if first["backward_s"] is None else f"backward {seconds(first['backward_s'])}"
-    caption = f"{first['nodes']} hosts at {first['rate']}, `{first['topology']}`; {backward}, forward "
+    # Older results have no such column.
+    limit = first.get("port_limit_bytes")
+    switch = "" if limit is None else f", {limit // 1024} KiB of queue at each port of the switch"
+    caption = f"{first['nodes']} hosts at {first['rate']}{switch}, `{first['topology']}`; {backward}, forward "
     caption += f"{seconds(first['forward_s'])}; {max(row['rounds'] for row in result)} turns.\n\n"
     return caption + table("Row | Averaged after: | Gain: | Next forward over after: | Gain: | Waits:", lines)
 

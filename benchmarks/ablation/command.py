@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.ablation.job import Job, Visits, visits_from_json
 from benchmarks.ablation.rows import Setting, rows
-from benchmarks.ablation.variants import variants_and_lines
+from benchmarks.ablation.variants import schedules_and_lines, variants_and_lines
 from benchmarks.cluster import Cluster, ClusterError, Network
 from benchmarks.harness.rank_jobs import RankFailed, exit_code, run_job
 from benchmarks.harness.release import RELEASES
@@ -41,6 +41,12 @@ def arguments() -> argparse.ArgumentParser:
         "--rate", default="none", help="rate of the nodes' links, such as 1gbit; none: unlimited (default)"
     )
     parser.add_argument(
+        "--port-limit",
+        type=int,
+        metavar="BYTES",
+        help="with --nodes: bytes that may wait at a port of the switch, which drops further packets (default: 1 MiB)",
+    )
+    parser.add_argument(
         "--world", type=int, default=4, help="without --nodes: number of ranks on this machine (default: 4)"
     )
     parser.add_argument("--model", choices=MODELS, default="vgg19", help="the model of the gradients (default: vgg19)")
@@ -53,6 +59,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--backward-s", type=float, default=0.2, help="duration of backward in seconds (default: 0.2)")
     parser.add_argument(
         "--codec", default="onebit", help="the codec with which parts are added and removed (default: onebit)"
+    )
+    parser.add_argument(
+        "--schedules", action="store_true", help="compare only the schedules of links; --codec may be none"
     )
     parser.add_argument("--topology", default="ps", help="(default: ps)")
     parser.add_argument("--seconds", type=float, default=100, help="approximate duration of all turns (default: 100)")
@@ -72,6 +81,8 @@ def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         parser.error("--nodes and --world must be at least 1, --turns at least 0 (0: as many as fit)")
     if not 0 < given.backward_s < 1e3 or not 0 < given.seconds < 1e6 or not 0 < given.timeout < 1e6:
         parser.error("--backward-s, --seconds and --timeout must be more than 0")
+    if given.port_limit is not None and given.nodes is None:
+        parser.error("--port-limit needs the switch of a cluster; give --nodes and --rate")
     known = load_core().topology_names()
     if given.topology.partition("(")[0] not in known:
         parser.error(f"there is no topology {given.topology!r}; choose from {', '.join(known)}")
@@ -79,8 +90,8 @@ def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         load_core().create_codec(given.codec)
     except InvalidArgument as error:
         parser.error(str(error))
-    if given.codec == "none":
-        parser.error("--codec none: the table shows what a codec gains; name one")
+    if given.codec == "none" and not given.schedules:
+        parser.error("--codec none: the table shows what a codec gains; name one, or give --schedules")
 
 
 def _measure(job: Job, world: int, network: Network | None) -> Visits:
@@ -95,7 +106,8 @@ def main() -> int:
     parser = arguments()
     given = parser.parse_args()
     check(parser, given)
-    variants, lines = variants_and_lines(given.codec, vars(RuntimeOptions()))
+    compared = schedules_and_lines if given.schedules else variants_and_lines
+    variants, lines = compared(given.codec, vars(RuntimeOptions()))
     job = Job(
         model=given.model,
         release=given.release,
@@ -111,7 +123,9 @@ def main() -> int:
     world = given.nodes or given.world
     try:
         with contextlib.ExitStack() as stack:
-            network = stack.enter_context(Cluster(given.nodes, given.rate)) if given.nodes else None
+            network = None
+            if given.nodes:
+                network = stack.enter_context(Cluster(given.nodes, given.rate, port_limit=given.port_limit))
             visits = _measure(job, world, network)
     except (RankFailed, ClusterError) as error:
         return exit_code("ablation.py", error)
@@ -124,6 +138,7 @@ def main() -> int:
         nodes=given.nodes or 1,
         world=world,
         rate=given.rate if given.nodes else None,
+        port_limit=given.port_limit,
         release=given.release,
         backward_s=job.backward_s if given.release == "backward" else None,
         forward_s=sum(forward_seconds(job.gradients)),

@@ -57,7 +57,7 @@ class Visit:
     """The synchronisations of a variant in one turn; each list has one entry per synchronisation.
 
     The seconds until all gradients are averaged, and until the next forward could end, are those of the slowest rank.
-    Counts and processor seconds are means over the ranks.
+    Counts and processor seconds are means over the ranks. `retransmitted`: TCP segments that a rank's host sent again.
     """
 
     turn: int
@@ -66,6 +66,7 @@ class Visit:
     cpu_s: list[float] = field(default_factory=list)
     messages: list[float] = field(default_factory=list)
     bundles: list[float] = field(default_factory=list)
+    retransmitted: list[float] = field(default_factory=list)
 
 
 #: The visits of each variant, by its name.

@@ -82,7 +82,7 @@ class Ablation:
         tensors = self._tensors
         self._values.reset()
         dist.barrier()
-        before, cpu = runtime.counters(), time.process_time()
+        before, again, cpu = runtime.counters(), _retransmitted(), time.process_time()
         start = time.perf_counter()
         handles = {index: synchronizer.submit(index, tensors[index]) for index in self._release.gradients()}
         averaged = []
@@ -91,15 +91,25 @@ class Ablation:
             averaged.append(time.perf_counter() - start)
         dist.barrier()
         cpu = time.process_time() - cpu
+        again = _retransmitted() - again
         counted = {name: count - before[name] for name, count in runtime.counters().items()}
         end = step_end(self._job.forward_start, averaged, self._forward)
-        every = gather((averaged[-1], end, cpu, counted["messages_sent"], counted["bundles_sent"]))
-        times, ends, cpus, messages, bundles = zip(*every, strict=True)
+        every = gather((averaged[-1], end, cpu, counted["messages_sent"], counted["bundles_sent"], again))
+        times, ends, cpus, messages, bundles, retransmitted = zip(*every, strict=True)
         visit.time_s.append(max(times))
         visit.step_s.append(max(ends))
         visit.cpu_s.append(statistics.mean(cpus))
         visit.messages.append(statistics.mean(messages))
         visit.bundles.append(statistics.mean(bundles))
+        visit.retransmitted.append(statistics.mean(retransmitted))
+
+
+def _retransmitted() -> int:
+    """The TCP segments that this host, or this node of a cluster, has sent again so far."""
+    names, values = (
+        line.split() for line in Path("/proc/self/net/snmp").read_text().splitlines() if line[:4] == "Tcp:"
+    )
+    return int(values[names.index("RetransSegs")])
 
 
 def measure(job: Job) -> Visits:

@@ -15,8 +15,8 @@ from benchmarks.harness.report import Row, spread
 
 @dataclass(frozen=True)
 class Setting:
-    """The common columns of a run. `rate` None: no emulated cluster. `backward_s` None: all gradients are complete when
-    the clock starts."""
+    """The common columns of a run. `rate` None: no emulated cluster. `port_limit` None: the usual queues of the switch.
+    `backward_s` None: all gradients are complete when the clock starts."""
 
     model: str
     size: int
@@ -24,6 +24,7 @@ class Setting:
     nodes: int
     world: int
     rate: str | None
+    port_limit: int | None
     release: str
     backward_s: float | None
     forward_s: float
@@ -50,6 +51,7 @@ def _row(line: Line, variant: Variant, visits: Visits, setting: Setting) -> Row:
         "nodes": setting.nodes,
         "world": setting.world,
         "rate": setting.rate,
+        "port_limit_bytes": setting.port_limit,
         "release": setting.release,
         "backward_s": setting.backward_s,
         "forward_s": setting.forward_s,
@@ -64,6 +66,7 @@ def _row(line: Line, variant: Variant, visits: Visits, setting: Setting) -> Row:
         "cpu_s": statistics.median(_all(made, "cpu_s")),
         "messages": round(statistics.mean(_all(made, "messages"))),
         "bundles": round(statistics.mean(_all(made, "bundles"))),
+        "retransmitted": round(statistics.mean(_all(made, "retransmitted"))),
     }
 
 

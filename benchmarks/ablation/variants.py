@@ -68,6 +68,14 @@ def variants_and_lines(codec: str, options: Mapping[str, object]) -> tuple[list[
     return variants, lines
 
 
+def schedules_and_lines(codec: str, options: Mapping[str, object]) -> tuple[list[Variant], list[Line]]:
+    """The schedules of links only, with all other parts: the rows compare each schedule with the default."""
+    variants, lines = variants_and_lines(codec, options)
+    shown = [Line(SCHEDULE, "the default", EVERYTHING, None), *(line for line in lines if line.group == SCHEDULE)]
+    names = {line.variant for line in shown}
+    return [variant for variant in variants if variant.name in names], shown
+
+
 def _schedules(options: Mapping[str, object]) -> dict[str, Settings]:
     """The settings that differ from the defaults."""
     others: dict[str, Settings] = {}

@@ -4,6 +4,7 @@
     python -m benchmarks.cluster up --nodes 4 --rate 1gbit          prints the cluster's name; holds it until Ctrl-C
     python -m benchmarks.cluster run --nodes 4 --rate 1gbit CMD...  CMD in every node of a new cluster, then down
                                  --round-trip 50                    (up and run) and 50 ms from node to node and back
+                                 --port-limit 131072                (up and run) and a switch whose queues overflow
     python -m benchmarks.cluster exec NAME NODE CMD...              CMD in a node of a running cluster
     python -m benchmarks.cluster rate NAME RATE [--node NODE]       another rate for all links, or for one
     python -m benchmarks.cluster cut|restore NAME NODE              take a link down, and up again
@@ -41,6 +42,12 @@ def arguments() -> argparse.ArgumentParser:
         made.add_argument("--rate", required=True, help="rate of each link in each direction: 1gbit, 100mbit, none")
         made.add_argument(
             "--round-trip", type=float, default=0, metavar="MS", help="round trip between two nodes in ms (default: 0)"
+        )
+        made.add_argument(
+            "--port-limit",
+            type=int,
+            metavar="BYTES",
+            help="bytes that may wait at a port of the switch (default: 1 MiB)",
         )
     run.add_argument("--ranks-per-node", type=int, default=1, help="commands per node (default: 1)")
     run.add_argument("--timeout", type=float, metavar="S", help="end the commands after S seconds (default: never)")
@@ -93,7 +100,7 @@ def _do(given: argparse.Namespace) -> int:
     if given.action in ("up", "run"):
         # If the parent process is killed, no process needs the cluster any more.
         end_with_parent()
-        with Cluster(given.nodes, given.rate, given.round_trip) as cluster:
+        with Cluster(given.nodes, given.rate, given.round_trip, given.port_limit) as cluster:
             if given.action == "run":
                 return launch_on(cluster, given.command, ranks_per_node=given.ranks_per_node, timeout=given.timeout)
             print(cluster.name, flush=True)

@@ -17,7 +17,7 @@ from .delay import DelayLines, check_round_trip
 from .errors import ClusterError, ClusterUnavailable
 from .namespaces import Holder, run, start_holder
 from .network import INTERFACE, Network, address, on_network, port
-from .rate import bits_per_second
+from .rate import bits_per_second, check_port_limit
 
 MAX_NODES = 64
 PROGRAMS = ("ip", "tc", "nsenter", "unshare", "mount")
@@ -65,18 +65,21 @@ class Cluster(Network):
     ClusterUnavailable if this machine cannot have a cluster, ClusterError for wrong arguments.
 
     `round_trip_ms`: shortest time of a packet from node to node and back (milliseconds); 0: no added delay.
+    `port_limit`: bytes that may wait at a port of the switch, which drops further packets; None: 1 MiB or more.
     """
 
-    def __init__(self, nodes: int, rate: str, round_trip_ms: float = 0.0) -> None:
+    def __init__(self, nodes: int, rate: str, round_trip_ms: float = 0.0, port_limit: int | None = None) -> None:
         if not 1 <= nodes <= MAX_NODES:
             raise ClusterError(f"a cluster of {nodes} nodes cannot be made; expected 1 to {MAX_NODES}")
         bits_per_second(rate)
         check_round_trip(round_trip_ms)
+        check_port_limit(port_limit, rate)
         check_available()
         # The process number distinguishes clusters that run at once.
         super().__init__(f"hipress-cluster-{os.getpid()}-{next(_numbers)}", 0, [])
         self._count = nodes
         self._rate = rate
+        self._port_limit = port_limit
         self._holders: list[Holder] = []
         self._round_trip_ms = round_trip_ms
         self._lines: DelayLines | None = None
@@ -115,7 +118,7 @@ class Cluster(Network):
             self._lines = DelayLines(self._round_trip_ms)
         for node in range(self._count):
             self._start_node(node)
-        self.set_rate(self._rate)
+        self.set_rate(self._rate, port_limit=self._port_limit)
 
     def _start_node(self, node: int) -> None:
         # In the hub's PID namespace, so that the node ends with the hub's first process.

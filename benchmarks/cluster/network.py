@@ -72,11 +72,13 @@ class Network:
             finally:
                 kill(process)
 
-    def set_rate(self, rate: str, node: int | None = None) -> None:
-        """Changes the rate of a node's link, or of all links, in both directions. Queued packets stay queued."""
+    def set_rate(self, rate: str, node: int | None = None, port_limit: int | None = None) -> None:
+        """Changes the rate of a node's link, or of all links, in both directions. Queued packets stay queued.
+
+        `port_limit`: bytes that may wait at a port of the switch, which drops further packets; None: the default."""
         for index in range(len(self.nodes)) if node is None else [node]:
             run(on_network(self.holder(index), ["tc", *queue_arguments(INTERFACE, rate)]))
-            run(on_network(self.hub, ["tc", *queue_arguments(port(index), rate)]))
+            run(on_network(self.hub, ["tc", *queue_arguments(port(index), rate, port_limit)]))
 
     def cut(self, node: int) -> None:
         """Takes a node's link down: packets in both directions are lost without notice."""

@@ -23,7 +23,7 @@ from hipress.runtime import RuntimeOptions
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
-SETTING = ablation_rows.Setting("gpt2", 10**9, "ps", 4, 4, "1gbit", "backward", 0.2, 0.1)
+SETTING = ablation_rows.Setting("gpt2", 10**9, "ps", 4, 4, "1gbit", None, "backward", 0.2, 0.1)
 
 
 def settings(options: dict[str, object]) -> dict[str, dict[str, str]]:
@@ -50,6 +50,17 @@ def test_schedules_that_are_not_the_default_are_compared() -> None:
     on = settings({"rounds": True, "coordinator": "rank0"})
     assert on["without link rounds"] == {"HIPRESS_ROUNDS": "0"}
     assert "link rounds by a coordinator" not in on
+
+
+def test_schedules_can_be_compared_alone_also_without_a_codec() -> None:
+    variants, lines = ablation_variants.schedules_and_lines("none", {"rounds": False, "coordinator": "none"})
+    assert [variant.name for variant in variants] == ["everything", "with link rounds", "link rounds by a coordinator"]
+    assert {variant.codec for variant in variants} == {"none"}
+    assert [(line.text, line.compared_with) for line in lines] == [
+        ("the default", None),
+        ("with link rounds", "everything"),
+        ("link rounds by a coordinator", "everything"),
+    ]
 
 
 def test_the_switches_exist() -> None:
@@ -90,7 +101,7 @@ def test_a_layer_waits_for_its_own_gradient() -> None:
 def visit(number: int, *seconds: float) -> Any:
     count = len(seconds)
     return ablation_job.Visit(
-        number, list(seconds), [1 + one for one in seconds], [0.5] * count, [9] * count, [2] * count
+        number, list(seconds), [1 + one for one in seconds], [0.5] * count, [9] * count, [2] * count, [0] * count
     )
 
 
@@ -144,6 +155,7 @@ def test_it_runs_and_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("arguments", "complaint"),
     [
         (("--codec", "none"), "what a codec gains"),
+        (("--port-limit", "131072"), "needs the switch of a cluster"),
         (("--codec", "onebyte"), "codec 'onebyte' does not exist"),
         (("--topology", "star"), "there is no topology 'star'"),
         (("--nodes", "0"), "must be at least 1"),

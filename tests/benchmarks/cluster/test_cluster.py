@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks import cluster
+from benchmarks.cluster.network import on_network, port
 
 ROOT = Path(__file__).parents[3]
 
@@ -118,6 +119,24 @@ def test_a_round_trip_takes_as_long_as_asked_and_the_rate_stays() -> None:
 def test_a_round_trip_that_is_none_is_refused(milliseconds: float) -> None:
     with pytest.raises(cluster.ClusterError, match="round trip"):
         cluster.Cluster(nodes=2, rate="100mbit", round_trip_ms=milliseconds)
+
+
+def test_a_switch_can_have_queues_that_overflow() -> None:
+    try:
+        shallow = cluster.Cluster(nodes=2, rate="100mbit", port_limit=70_000)
+    except cluster.ClusterUnavailable as error:
+        pytest.skip(str(error))
+    with shallow:
+        on_port = on_network(shallow.hub, ["tc", "-raw", "qdisc", "show", "dev", port(1)])
+        assert " limit 70000b " in subprocess.run(on_port, capture_output=True, text=True, check=True).stdout
+        # The queue of a node's own packets is that of all clusters: only the switch drops.
+        assert output(shallow, 1, "tc", "-raw", "qdisc", "show", "dev", "eth0").endswith(" limit 1Mb")
+
+
+@pytest.mark.parametrize(("rate", "limit"), [("1gbit", 1500), ("1gbit", -1), ("none", 1 << 20)])
+def test_a_queue_that_a_port_cannot_have_is_refused(rate: str, limit: int) -> None:
+    with pytest.raises(cluster.ClusterError, match="queue"):
+        cluster.Cluster(nodes=2, rate=rate, port_limit=limit)
 
 
 def test_a_command_finds_its_place_in_its_environment(two: Any) -> None:
