@@ -49,10 +49,13 @@ std::chrono::microseconds microseconds(double seconds) {
   return std::chrono::microseconds(static_cast<int64_t>(std::min(seconds, 3600.0) * 1e6));
 }
 
+bool isCoordinated(const std::string& coordinator) {
+  if (coordinator == "rank0" || coordinator == "none") return coordinator == "rank0";
+  throw invalidArgument("coordinator '" + coordinator + "' does not exist; choose none or rank0");
+}
+
 EngineOptions optionsFrom(const py::dict& given) {
   EngineOptions options;
-  bool rounds = false;
-  std::string coordinator = "none";
   for (const auto& [key, value] : given) {
     const auto name = key.cast<std::string>();
     if (name == "timeout") {
@@ -72,11 +75,11 @@ EngineOptions optionsFrom(const py::dict& given) {
     } else if (name == "bundle_linger") {
       options.communication.bundle.linger = microseconds(value.cast<double>());
     } else if (name == "rounds") {
-      rounds = value.cast<bool>();
+      options.communication.schedule.rounds = value.cast<bool>();
     } else if (name == "round_bytes") {
       options.communication.schedule.roundBytes = value.cast<size_t>();
     } else if (name == "coordinator") {
-      coordinator = value.cast<std::string>();
+      options.communication.schedule.coordinator = isCoordinated(value.cast<std::string>());
     } else if (name == "inline_elements") {
       options.inlineElements = value.cast<size_t>();
     } else if (name == "seed") {
@@ -91,7 +94,6 @@ EngineOptions optionsFrom(const py::dict& given) {
       throw invalidArgument("the engine has no option '" + name + "'");
     }
   }
-  options.communication.schedule.name = scheduleNamed(rounds, coordinator);
   return options;
 }
 

@@ -39,9 +39,9 @@ CommunicationQueue::CommunicationQueue(Transport& transport, const Communication
     links_.emplace_back(options.windowBytes, bundlesOf(options.bundle, sockets));
   }
   place.ask = std::move(ask);
-  place.onLeave = [this](QueuedMessage&& message) { toLink(std::move(message)); };
+  place.onLeave = [this](QueuedMessage&& message) { guarded([&] { toLink(std::move(message)); }); };
   place.onWait = [this] { askWatcher(watchesWindows_); };
-  schedule_ = makeSchedule(options.schedule, std::move(place));
+  schedule_ = std::make_unique<Schedule>(options.schedule, std::move(place));
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -231,7 +231,8 @@ TimePoint CommunicationQueue::lookAtGathering() {
 
 TimePoint CommunicationQueue::lookAtWindows() {
   watchesWindows_ = false;
-  bool again = schedule_->look();
+  schedule_->look();
+  bool again = false;
   for (Link& link : links_) {
     bool waits = false;
     std::unique_lock lock(link.mutex);

@@ -1,42 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/send/schedules/schedule.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "core/casync/send/schedules/coordinator.h"
-#include "core/casync/send/schedules/rounds.h"
+#include "core/base/thread_name.h"
 
 namespace hipress {
 namespace {
 
-/// No order between links: no message waits for another link's messages.
-class NoSchedule final : public Schedule {
- public:
-  bool orders(int) const override { return false; }
-  void push(QueuedMessage&&) override {}
-  void sent(const QueuedMessage&) override {}
-  bool look() override { return false; }
-  ScheduleCounters counters() const override { return {}; }
-  void stop() override {}
-};
+/// The deadline for rank 0's answer.
+constexpr Milliseconds kPlanTimeout{10};
+
+const control::ServiceRegistration kRegistered(RoundTable::kService, [](size_t worldSize) {
+  return std::make_unique<RoundTable>(worldSize);
+});
 
 }  // namespace
 
-std::string scheduleNamed(bool rounds, const std::string& coordinator) {
-  if (coordinator == "rank0") return "coordinator";
-  if (coordinator == "none") return rounds ? "rounds" : "none";
-  throw invalidArgument("coordinator '" + coordinator + "' does not exist; choose none or rank0");
+Schedule::Schedule(const ScheduleOptions& options, SchedulePlace place)
+    : place_(std::move(place)),
+      orders_((options.rounds || options.coordinator) && std::ranges::count(place_.shareUplink, true) > 1),
+      rounds_(place_.rank, place_.shareUplink, options.roundBytes, options.coordinator) {
+  if (orders_ && options.coordinator) planner_ = std::thread([this] { plan(); });
 }
 
-std::unique_ptr<Schedule> makeSchedule(const ScheduleOptions& options, SchedulePlace place) {
-  // With fewer than two links there is no choice.
-  const bool hasChoice = std::count(place.shareUplink.begin(), place.shareUplink.end(), true) > 1;
-  const bool known = options.name == "none" || options.name == "rounds" || options.name == "coordinator";
-  if (!known) throw invalidArgument("schedule '" + options.name + "' does not exist");
-  if (!hasChoice || options.name == "none") return std::make_unique<NoSchedule>();
-  if (options.name == "rounds") return std::make_unique<RoundSchedule>(options.roundBytes, std::move(place));
-  return std::make_unique<CoordinatedSchedule>(options.roundBytes, std::move(place));
+void Schedule::stop() {
+  if (!planner_.joinable()) return;
+  // Messages that still wait go, or fail like the messages in flight.
+  change([this] {
+    stopped_ = true;
+    rounds_.goOnAlone();
+  });
+  planner_.join();
+}
+
+void Schedule::plan() {
+  nameThisThread("rounds");
+  for (bool lost = false;;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stopped_ || rounds_.wantsPlan(); });
+    if (stopped_) return;
+    const std::string question = RoundTable::questionOf(rounds_.waitingLinks());
+    lock.unlock();
+    std::optional<uint32_t> peer;
+    try {
+      if (!lost) peer = place_.ask(RoundTable::kService, question, kPlanTimeout);
+    } catch (const Error& error) {
+      lost = error.kind() != ErrorKind::kTimeout;  // then all further rounds begin without an answer
+    }
+    change([&] { rounds_.plan(peer); });
+  }
 }
 
 }  // namespace hipress

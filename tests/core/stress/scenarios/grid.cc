@@ -57,7 +57,7 @@ EngineOptions queued() {
   options.communication.bundle.bytes = 1 << 12;
   options.communication.bundle.messageBytes = 1 << 10;
   options.communication.bundle.always = true;
-  options.communication.schedule.name = "rounds";
+  options.communication.schedule.rounds = true;
   options.communication.schedule.roundBytes = 1 << 13;
   options.trace = std::make_shared<TraceRecorder>(0, 1000);
   return options;
@@ -78,7 +78,7 @@ EngineOptions oneByOne() {
   options.inlineElements = 1000;
   options.pipelining = false;
   options.communication.bundle.messageBytes = 1 << 10;
-  options.communication.schedule.name = "coordinator";
+  options.communication.schedule.coordinator = true;
   return options;
 }
 

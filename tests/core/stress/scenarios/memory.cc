@@ -153,7 +153,7 @@ SendRequest request(uint32_t number, std::string& end) {
 
 /// A message for which the transport has no memory ends with a failure. Those behind it go, with and without
 /// a schedule, also if a message before it opens its window.
-void memoryMissingForAMessageLeavesTheLinkOpen(const char* schedule) {
+void memoryMissingForAMessageLeavesTheLinkOpen(bool rounds) {
   constexpr size_t kMessages = 6;
   auto owned = std::make_unique<FakeTransport>();
   FakeTransport& fake = *owned;
@@ -162,7 +162,7 @@ void memoryMissingForAMessageLeavesTheLinkOpen(const char* schedule) {
   options.windowBytes = 1;
   options.bundle.bytes = 0;
   options.bundle.messageBytes = 0;
-  options.schedule = {schedule, 1};
+  options.schedule = {rounds, false, 1};
   const std::vector<std::byte> payload(100);
   std::vector<std::string> ends(kMessages);
   CommunicationQueue queue(transport, options, mustNotThrow);
@@ -173,7 +173,7 @@ void memoryMissingForAMessageLeavesTheLinkOpen(const char* schedule) {
   }
   while (fake.complete()) continue;
   for (size_t number = 0; number < kMessages; ++number) {
-    CHECK(ends[number] == (number % 2 == 1 ? "std::bad_alloc" : "sent"), schedule, number, ends[number]);
+    CHECK(ends[number] == (number % 2 == 1 ? "std::bad_alloc" : "sent"), rounds, number, ends[number]);
   }
 }
 
@@ -198,8 +198,8 @@ void workThatThrowsLeavesItsLaneRunning() {
 
 void stressMemory(Random&) {
   workThatThrowsLeavesItsLaneRunning();
-  memoryMissingForAMessageLeavesTheLinkOpen("none");
-  memoryMissingForAMessageLeavesTheLinkOpen("rounds");
+  memoryMissingForAMessageLeavesTheLinkOpen(false);
+  memoryMissingForAMessageLeavesTheLinkOpen(true);
   memoryMissingBehindAReceiveEndsTheJob();
   memoryMissingAtAStartEndsThatOperation();
   memoryMissingOnADeviceEndsTheJob();

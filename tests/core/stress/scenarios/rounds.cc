@@ -185,10 +185,7 @@ void receiversInAnyOrderGetEverything(Random& random) {
       });
     }
     if (moved) continue;
-    for (auto& sender : senders) {
-      bool waits = false;
-      sender.look(&waits);
-    }
+    for (auto& sender : senders) sender.look();
     CHECK(++looks < 10000, "nothing moves", open, worldSize, coordinated);
   }
 }
@@ -225,7 +222,7 @@ void goesOnWithoutACoordinator() {
     FakeTransport transport(4);
     CommunicationOptions options;
     options.bundle.messageBytes = 0;
-    options.schedule = {"coordinator", kBytes};
+    options.schedule = {true, true, kBytes};
     std::atomic<int> asked{0};
     std::atomic<int> sent{0};
     const Bytes payload(kBytes);

@@ -23,7 +23,8 @@ EngineOptions randomOptions(Random& random) {
   communication.bundle.linger = std::chrono::microseconds(random.among({0, 200, 5000}));
   communication.bundle.always = random.oneIn(2);
   communication.schedule.roundBytes = random.among<size_t>({1, 1 << 12, 1 << 20});
-  communication.schedule.name = random.among<const char*>({"none", "rounds", "coordinator"});
+  communication.schedule.rounds = random.oneIn(3);
+  communication.schedule.coordinator = random.oneIn(3);
   options.timeout = Milliseconds(60000);
   options.seed = random.seed();
   return options;
