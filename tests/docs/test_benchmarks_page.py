@@ -70,6 +70,8 @@ def test_ablation_and_training(tmp_path: Path) -> None:
     setting = {"nodes": 4, "rate": "1gbit", "topology": "ps", "backward_s": 0.2, "forward_s": 0.1, "rounds": 7}
     gains = {"time_gain_ratio": 1.5, "step_gain_ratio": 0.96, "stall_s": -0.01, "time_s": 0.3, "step_s": 0.4}
     write(tmp_path, "ablation-4-1gbit-vgg19-backward", {"group": "g", "variant": "without bulk", **setting, **gains})
+    shallow = {"group": "g", "variant": "the default", **setting, **gains, "port_limit_bytes": 131072}
+    write(tmp_path, "ablation-8-1gbit-resnet50-schedules-none", shallow)
     step = {"system": "ddp", "time_s": 3.0, "alone_s": 2.0, "time_alone_ratio": 1.5, "speedup_ratio": None}
     half = {**step, "system": "ddp-fp16", "time_s": 2.5, "speedup_ratio": 1.2}
     hook = {**step, "system": "hook-int8", "time_s": 2.6, "speedup_ratio": 1.15, "group": "nccl"}
@@ -77,6 +79,7 @@ def test_ablation_and_training(tmp_path: Path) -> None:
     page = update.page(update.loader(tmp_path), tmp_path)
     assert "| g: without bulk | 300 ms | 1.50 × | 400 ms | 0.96 × | 0 ms |" in page
     assert "4 hosts at 1gbit, `ps`; backward 200 ms, forward 100 ms; 7 turns." in page
+    assert "4 hosts at 1gbit, 128 KiB of queue at each port of the switch, `ps`; backward 200 ms" in page
     assert "| bert-base | ddp | Gloo | 3 s | 2 s | 1.50 × | – | 0.83 × |" in page
     assert "| bert-base | hook-int8 | NCCL | 2.6 s | 2 s | 1.50 × | 1.15 × | **0.96 ×** |" in page
 
