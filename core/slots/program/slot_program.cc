@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -60,11 +61,16 @@ size_t hopsOf(const TaskGraph& graph) {
   return hops;
 }
 
-/// The hops of all ranks, which start equally many collectives.
-size_t hopsOfAll(const Slot& slot, SlotRanks ranks) {
+/// The hops of all ranks, which start equally many collectives. A slot is asked for each owner if hosts may
+/// differ, and otherwise one for all.
+size_t hopsOfAll(const std::vector<Slot>& slots, SlotRanks ranks) {
   size_t hops = 0;
-  for (ranks.rank = 0; ranks.rank < ranks.world; ++ranks.rank)
-    hops = std::max(hops, hopsOf(graphOf(slot, ranks)));
+  std::set<int> owners;
+  for (const Slot& slot : slots) {
+    if (!owners.insert(ranks.hosts.empty() ? 0 : slot.owner).second) continue;
+    for (ranks.rank = 0; ranks.rank < ranks.world; ++ranks.rank)
+      hops = std::max(hops, hopsOf(graphOf(slot, ranks)));
+  }
   return hops;
 }
 
@@ -80,7 +86,7 @@ SlotProgram::SlotProgram(std::vector<Slot> slots, SlotRanks ranks)
   }
   graphs_ = graphsOf(slots_, ranks_);
   // With dense hops each rank has all of them, whatever its part.
-  size_t hops = slots_.empty() || isAllToAll_ ? 0 : hopsOfAll(slots_.front(), ranks_);
+  size_t hops = isAllToAll_ ? 0 : hopsOfAll(slots_, ranks_);
   for (const auto& graph : graphs_) hops = std::max(hops, hopsOf(*graph));
   work_.resize(hops + 1);
   arrivals_.resize(hops + 1);
