@@ -180,7 +180,12 @@ def transfers(every_rank: Graphs, primitive: str) -> list[tuple[int, int, int, i
 def levels(every_rank: Graphs, primitive: str) -> list[int]:
     """In the order of transfers(): how many messages in a row come before each."""
     found = sorted(
-        (*((rank, task["peer"]) if primitive == "send" else (task["peer"], rank)), task["partition"], task["hop"], level)
+        (
+            *((rank, task["peer"]) if primitive == "send" else (task["peer"], rank)),
+            task["partition"],
+            task["hop"],
+            level,
+        )
         for rank, tasks in enumerate(every_rank)
         for task in tasks
         if task["primitive"] == primitive
