@@ -209,6 +209,19 @@ def test_a_damaged_message_is_named(topology: str, hop: int) -> None:
         assert all(errors)
 
 
+def test_a_hop_sends_from_where_the_hop_before_has_received() -> None:
+    """Of sums no second room is needed, and a ring passes results on without a copy."""
+    for program in programs("int8", 4, "ps"):
+        first, second = program.hops
+        assert second.send_at == first.receive_at
+        assert program.program.arena_bytes == sum(first.sent) + sum(first.received)
+    for program in programs("int8", 4, "ring"):
+        for before, hop in zip(program.hops[3:], program.hops[4:], strict=False):
+            if sum(before.received) == sum(hop.sent):
+                assert hop.send_at == before.receive_at
+        assert "copy 0" in str(program.program).splitlines()[9]
+
+
 def test_a_program_can_be_read() -> None:
     texts = {topology: str(programs("onebit", 4, topology)[0].program) for topology in ("ps", "ring", "allgather")}
     assert texts["ps"].count("all_to_all:") == 2

@@ -31,6 +31,7 @@ struct Area {
   size_t begin = 0;
   size_t end = 0;  ///< The last moment.
   size_t at = 0;
+  const Area* sharedWith = nullptr;  ///< It has the place of this area.
 
   /// Returns the place in the area.
   size_t add(size_t more) { return std::exchange(bytes, bytes + padded(more)); }
@@ -72,6 +73,7 @@ class Builder {
     }
     placeMessages();
     placeSums();
+    shareAreas();
     placeAreas();
     return result();
   }
@@ -193,11 +195,52 @@ class Builder {
     return {&area, area.add(bytes)};
   }
 
+  /// A hop sends from where the hop before has received, if the same slots lie there: when a rank encodes a
+  /// sum, it has read the contributions to it; and a result travels on without a copy.
+  void shareAreas() {
+    for (size_t hop = 1; hop < layout_.hops.size(); ++hop) {
+      const auto same = [&](const Travel& received, const Travel& sent) {
+        return received.slot == sent.slot &&
+               bytesOf(received.slot, received.task->message) == bytesOf(sent.slot, sent.task->message) &&
+               (received.task->message == sent.task->message || isSumOf(sent, received));
+      };
+      if (sendAreas_[hop].begin < timeOfRun(hop)) continue;
+      if (!std::ranges::equal(inOrder(receives_[hop - 1]), inOrder(sends_[hop]), same)) continue;
+      receiveAreas_[hop - 1].use(sendAreas_[hop].begin, sendAreas_[hop].end);
+      sendAreas_[hop].sharedWith = &receiveAreas_[hop - 1];
+    }
+  }
+
+  static std::vector<Travel> inOrder(const std::vector<std::vector<Travel>>& ofRanks) {
+    std::vector<Travel> all;
+    for (const auto& ofRank : ofRanks) all.insert(all.end(), ofRank.begin(), ofRank.end());
+    return all;
+  }
+
+  /// Whether the sent message is the encoded sum of a merge that alone reads the received one.
+  bool isSumOf(const Travel& sent, const Travel& received) const {
+    const auto& tasks = program_.graph(sent.slot).tasks();
+    const auto encode = std::ranges::find_if(tasks, [&](const Task& task) {
+      return task.primitive == Primitive::kEncode && task.message == sent.task->message;
+    });
+    if (encode == tasks.end() || encode->from.front().kind != Operand::Kind::kSum) return false;
+    return std::ranges::all_of(tasks, [&](const Task& task) {
+      const bool moves = task.primitive == Primitive::kSend || task.primitive == Primitive::kDecode;
+      if (moves && task.message == received.task->message) return false;
+      const bool merges = std::ranges::any_of(task.from, [&](const Operand& operand) {
+        return operand.kind == Operand::Kind::kMessage && operand.index == received.task->message;
+      });
+      return !merges || task.sum == encode->from.front().index;
+    });
+  }
+
   /// The largest areas first, each where no area lies that is used at the same time.
   void placeAreas() {
     std::vector<Area*> areas;
     for (auto* const ofHops : {&sendAreas_, &receiveAreas_}) {
-      for (Area& area : *ofHops) areas.push_back(&area);
+      for (Area& area : *ofHops) {
+        if (area.sharedWith == nullptr) areas.push_back(&area);
+      }
     }
     for (auto& [times, area] : ownAreas_) areas.push_back(&area);
     std::ranges::stable_sort(areas, std::greater<>(), &Area::bytes);
@@ -211,6 +254,9 @@ class Builder {
       const auto behind = std::ranges::upper_bound(placed, area->at, {}, &Area::at);
       placed.insert(behind, area);
     }
+    for (Area& area : sendAreas_) {
+      if (area.sharedWith != nullptr) area.at = area.sharedWith->at;
+    }
   }
 
   SlotLayout result() {
@@ -218,8 +264,9 @@ class Builder {
       layout_.hops[hop].sendAt = sendAreas_[hop].at;
       layout_.hops[hop].receiveAt = receiveAreas_[hop].at;
     }
-    for (const auto& [run, from, to, bytes] : copies_)
-      layout_.copies[run].push_back({from.at(), to.at(), bytes});
+    for (const auto& [run, from, to, bytes] : copies_) {
+      if (from.at() != to.at()) layout_.copies[run].push_back({from.at(), to.at(), bytes});
+    }
     for (size_t slot = 0; slot < homes_.size(); ++slot) {
       auto& messages = layout_.messagesAt.emplace_back();
       for (const Place& home : homes_[slot]) messages.push_back(home.area == nullptr ? 0 : home.at());
