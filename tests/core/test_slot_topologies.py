@@ -222,6 +222,29 @@ def test_a_hop_sends_from_where_the_hop_before_has_received() -> None:
         assert "copy 0" in str(program.program).splitlines()[9]
 
 
+@each("world", [4, 8, 16])
+@pytest.mark.parametrize("topology", ["ps", "ring", "butterfly", "allgather", "hierarchical", "hierarchical(ring)"])
+def test_an_arena_has_the_bytes_of_the_formula(topology: str, world: int) -> None:
+    """docs/algorithms.md. The tensor has a partition for each rank, and hosts have two ranks."""
+    codec, count = _core.create_codec("int8"), 1 << 20
+    slots = []
+    for share, (first, length) in enumerate(_core.split_elements(count, world)):
+        slot = _core.Slot(codec, codec.for_aggregate())
+        slot.name, slot.first, slot.count, slot.owner = "t", first, length, share
+        slot.payload_bytes = codec.max_encoded_bytes(length)
+        slots.append(slot)
+    hosts = [rank // 2 for rank in range(world)] if topology.startswith("hierarchical") else []
+    arena = _core.SlotProgram(slots, 0, world, topology, hosts).arena_bytes
+    encoded = sum(slot.payload_bytes for slot in slots)
+    wanted = {
+        "ps": 2 * encoded * (world - 1) / world,
+        "ring": 2 * encoded / world,
+        "butterfly": 3 / 2 * encoded,
+        "allgather": 2 * encoded * (world - 1),
+    }.get(topology, 4 * count)
+    assert (0.7 if topology == "butterfly" else 1.0) * wanted <= arena <= 1.01 * wanted
+
+
 def test_a_program_can_be_read() -> None:
     texts = {topology: str(programs("onebit", 4, topology)[0].program) for topology in ("ps", "ring", "allgather")}
     assert texts["ps"].count("all_to_all:") == 2

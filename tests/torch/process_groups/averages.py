@@ -101,8 +101,9 @@ def as_on_the_processor(
 ) -> None:
     """Every rank of a group of `world` calls it. `codecs`: without them all of CODECS, and signsgd."""
     hosts = topology == "hierarchical"
-    # signsgd merges an owner's values as decoded from its message, too, which sums of hosts do not allow.
-    for codec in codecs or [*CODECS, *([] if hosts else [hipress.load_codec(SIGNSGD)])]:
+    # signsgd merges an owner's values as decoded from its message, too, which sums of some ranks do not allow.
+    votes = [hipress.load_codec(SIGNSGD)] if topology in ("ps", "allgather") else []
+    for codec in codecs or [*CODECS, *votes]:
         options = GroupOptions(
             codec,
             topology,

@@ -46,7 +46,10 @@ def _as_on_the_processor(rank: int, world: int, topology: str) -> None:
     as_on_the_processor(rank, world, topology, _side)
 
 
-@pytest.mark.parametrize(("topology", "world"), [("ps", WORLD), ("allgather", WORLD), ("ps", 1), ("hierarchical", 4)])
+@pytest.mark.parametrize(
+    ("topology", "world"),
+    [("ps", WORLD), ("allgather", WORLD), ("ring", WORLD), ("butterfly", 4), ("ps", 1), ("hierarchical", 4)],
+)
 def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str, world: int) -> None:
     run(_as_on_the_processor, world, str(tmp_path), world, topology)
 
