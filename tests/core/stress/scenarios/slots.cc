@@ -158,8 +158,8 @@ void runRank(Batches& batches, SlotStateTable& states, size_t rank, size_t world
       const auto values = part.values();
       const SlotCall call{values,     states,      {seed, number / 3}, 1.0 / static_cast<double>(world),
                           part.arena, part.changed};
-      const auto run = [&](size_t run) {
-        if (run <= part.hops().size()) part.executor->run(run, queue, call);
+      const auto run = [&](size_t which) {
+        if (which <= part.hops().size()) part.executor->run(which, queue, call);
       };
       const size_t hops = batch.computed.size();
       if (stage == 0) {
