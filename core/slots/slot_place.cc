@@ -55,10 +55,8 @@ Bytes SlotPlace::payloadOf(MessageIndex message) const {
 }
 
 int SlotPlace::senderOf(MessageIndex message) const {
-  for (const Task& task : graph().tasks()) {
-    if (task.primitive == Primitive::kRecv && task.message == message) return task.peer;
-  }
-  return program_.ranks().rank;
+  const Message& known = graph().messages()[message];
+  return known.received ? known.sender : program_.ranks().rank;
 }
 
 DeviceContribution SlotPlace::messageOf(MessageIndex message) const {

@@ -56,7 +56,7 @@ void SlotExecutor::Run::encodeValues(const SlotPlace& at, const Task& task) {
   const Slot& slot = at.slot();
   const bool byWorker = task.encodeAs == EncodeAs::kContribution;
   const CodecPointer& codec = byWorker ? slot.codec : slot.aggregateCodec;
-  // What a partial sum drops is in the unit of gradients, as what a contribution drops.
+  // The residual of a partial sum has the unit of gradients, like that of a contribution.
   const std::string& key = task.encodeAs == EncodeAs::kResult ? slot.aggregatorKey : slot.workerKey;
   std::shared_ptr<SlotStates> states;
   if (!codec->states().empty()) {

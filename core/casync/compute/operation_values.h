@@ -76,10 +76,7 @@ inline EncodeContext contextOf(const StepValues& operation, const Task& task, ui
 
 /// The rank that sent a message to this one; -1 for a message of this rank.
 inline int senderOf(const StepValues& operation, MessageIndex message) {
-  for (const Task& task : operation.tensor->graph().tasks()) {
-    if (task.primitive == Primitive::kRecv && task.message == message) return task.peer;
-  }
-  return -1;
+  return operation.tensor->graph().messages()[message].sender;
 }
 
 /// Whether no rank had values for the operand in this step.

@@ -63,6 +63,7 @@ TaskIndex TaskGraph::recv(MessageIndex into, int peer, uint16_t hop, size_t dept
   task.peer = peer;
   task.message = into;
   messages_[into].received = true;
+  messages_[into].sender = peer;
   return add(std::move(task), {});
 }
 

@@ -81,6 +81,7 @@ struct Message {
   int peer = -1;          // for a lent message: the other rank
   bool decoded = false;   // a task decodes it into the output: raw elements may arrive there directly
   bool received = false;  // from another rank; this rank does not encode it
+  int sender = -1;        // of a received message
   bool sent = false;      // to another rank
   uint32_t readers = 0;   // tasks that need its bytes: sends, merges, decodes
 };

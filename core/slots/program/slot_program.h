@@ -6,7 +6,7 @@
 // the messages before it allow, and all ranks come to the same hops in the same order.
 //
 // All messages and the sums that outlive a run lie in one block of memory, the arena, which the caller owns
-// and uses again in the next step. What is never needed at the same time shares its place.
+// and uses again in the next step. Messages and sums that no moment needs together share a place.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +68,7 @@ class SlotProgram {
   const std::vector<SlotHop>& hops() const { return hops_; }
   size_t arenaBytes() const { return arenaBytes_; }
 
-  /// The encodes, merges and decodes of a run, slot by slot, each after what it needs.
+  /// The encodes, merges and decodes of a run, slot by slot. A task comes behind the tasks that it needs.
   std::span<const SlotTask> work(size_t run) const { return work_[run]; }
   /// The messages that have come before a run: the receives.
   std::span<const SlotTask> arrivals(size_t run) const { return arrivals_[run]; }

@@ -6,15 +6,14 @@
 //
 // Ranks are not in step, and rounds must not cost time:
 // - A round takes the next link with waiting messages, if possible one with no message in flight. So a
-// receiver
-//   that does not take its messages yet delays one round.
-// - The next round begins before the last one is out: two messages, or the bytes of one round, are in flight.
+//   receiver that does not take its messages yet delays one round.
+// - The next round begins before the last one is out: two messages, or the bytes of one round, are in
+//   flight.
 // - A large message is out only when its receiver has asked for it, and the receiver may ask only after it
-// has
-//   got another message. So messages in flight without progress stop counting after some calls of look().
+//   has got another message. So messages in flight without progress stop counting after some calls of
+//   look().
 // - A message of higher priority on another link ends a round after the message in flight. It gets no round
-// at
-//   once: all ranks agree on the most urgent message, so they would all send to its receiver.
+//   at once: all ranks agree on the most urgent message, so they would all send to its receiver.
 #pragma once
 
 #include <functional>
