@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
 from hipress import _core, runtime
 from hipress.torch import codec_operators, ddp, operators
-from tests.compll.emit.cuda.device import require_gpu
+from tests.torch import shared_gpu
 from tests.torch.ranks import run
+from tests.torch.shared_gpu import sharing_the_gpu
 
 pytestmark = pytest.mark.slow
 
@@ -79,40 +78,39 @@ def _trained(place: str) -> list[bytes]:
     return [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
 
 
-def _hooked(place: str, folder: str) -> list[bytes]:
-    """The parameters after some steps of DistributedDataParallel with the hook, over NCCL or Gloo."""
-    rank, world = int(os.environ["HIPRESS_RANK"]), int(os.environ["HIPRESS_SIZE"])
-    device = torch.device(f"cuda:{rank}" if place == "cuda" else "cpu")
-    store = dist.FileStore(f"{folder}/{place}", world)
-    dist.init_process_group("nccl" if place == "cuda" else "gloo", store=store, rank=rank, world_size=world)
-    try:
-        model = nn.Linear(2000, 50, bias=False)
-        with torch.no_grad():
-            model.weight.zero_()
-        wrapped = DistributedDataParallel(model.to(device))
-        state = ddp.compress(wrapped, codec="onebit")
-        optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5)
-        for step in range(3):
-            optimizer.zero_grad()
-            row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + rank)).to(device)
-            wrapped(row).sum().backward()
-            optimizer.step()
-        states = [
-            np.asarray(values).tobytes() for each in state.state_dict()["states"].values() for values in each.values()
-        ]
-        return [model.weight.detach().cpu().numpy().tobytes(), *states]
-    finally:
-        dist.destroy_process_group()
+@sharing_the_gpu
+def _hooked(rank: int, place: str) -> list[bytes]:
+    """Parameters and states after some steps of DistributedDataParallel with the hook."""
+    model = nn.Linear(2000, 50, bias=False)
+    with torch.no_grad():
+        model.weight.zero_()
+    wrapped = DistributedDataParallel(model.to(place))
+    state = ddp.compress(wrapped, codec="onebit")
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5)
+    for step in range(3):
+        optimizer.zero_grad()
+        row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + rank)).to(place)
+        wrapped(row).sum().backward()
+        optimizer.step()
+    states = [
+        np.asarray(values).tobytes() for each in state.state_dict()["states"].values() for values in each.values()
+    ]
+    return [model.weight.detach().cpu().numpy().tobytes(), *states]
 
 
-def test_the_hook_over_nccl_gives_the_bits_of_gloo(tmp_path: Path) -> None:
-    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
-    world = min(2, torch.cuda.device_count())  # NCCL takes a GPU for each rank
-    assert run(_hooked, world, "cuda", str(tmp_path)) == run(_hooked, world, "cpu", str(tmp_path))
+@pytest.mark.parametrize("carrier", shared_gpu.CARRIERS)
+def test_the_hook_on_a_gpu_gives_the_bits_and_states_of_the_processor(tmp_path: Path, carrier: str) -> None:
+    shared_gpu.required()
+    results = []
+    for place in ("cuda", "cpu"):
+        folder = tmp_path / place
+        folder.mkdir()
+        results.append(run(_hooked, 2, str(folder), carrier, place))
+    assert results[0] == results[1]
 
 
 def test_codec_operators_give_the_payloads_and_states_of_the_host() -> None:
-    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    shared_gpu.required()
     operators: Any = torch.ops.hipress
     kept = {place: torch.zeros(30_000, device=place) for place in ("cpu", "cuda")}
     for step in range(3):
@@ -131,7 +129,7 @@ def test_codec_operators_give_the_payloads_and_states_of_the_host() -> None:
 
 
 def test_a_compiled_step_of_codec_operators_is_the_eager_step() -> None:
-    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    shared_gpu.required()
     operators: Any = torch.ops.hipress
 
     def step(values: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
@@ -145,5 +143,5 @@ def test_a_compiled_step_of_codec_operators_is_the_eager_step() -> None:
 
 @pytest.mark.parametrize("program", [_combined, _trained])
 def test_the_bits_of_the_host(program: Any) -> None:
-    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    shared_gpu.required()
     assert run(program, 2, "cuda:0") == run(program, 2, "cpu")

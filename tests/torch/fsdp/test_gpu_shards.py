@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP2 on NVIDIA GPUs, over NCCL: replicas stay identical, and come near those of torch alone. `make test-gpu` runs
-this, and fails without a GPU.
-
-NCCL wants a GPU for each rank. With one GPU there is one rank, and it encodes and decodes its own gradients.
-"""
+"""FSDP2 on an NVIDIA GPU, over NCCL: replicas stay identical, and come near those of torch alone. `make test-gpu` runs
+this, and fails without a GPU, which all ranks share."""
 
 from __future__ import annotations
 
-import functools
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,76 +16,80 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from hipress.torch import fsdp
-from tests.compll.emit.cuda.device import require_gpu
+from hipress.torch.process_groups.backend import BackendOptions
+from tests.torch import shared_gpu
 from tests.torch.ddp import training
 from tests.torch.ranks import run
+from tests.torch.shared_gpu import sharing_the_gpu
 
 pytestmark = pytest.mark.slow
+
+NAMES = ("replicate", "shard")
 
 
 @pytest.fixture(autouse=True)
 def _gpu() -> None:
-    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    shared_gpu.required()
 
 
-def _in_nccl_group(function: Callable[[int, torch.device], Any]) -> Callable[[str], Any]:
-    """Returns a function that takes a folder, makes a group over NCCL there, and calls `function` with rank and GPU."""
-
-    @functools.wraps(function)
-    def inside(folder: str) -> Any:
-        rank, world = int(os.environ["HIPRESS_RANK"]), int(os.environ["HIPRESS_SIZE"])
-        torch.cuda.set_device(rank)
-        store = dist.FileStore(f"{folder}/store", world)
-        dist.init_process_group("nccl", store=store, rank=rank, world_size=world)
-        try:
-            return function(rank, torch.device("cuda", rank))
-        finally:
-            dist.destroy_process_group()
-
-    return inside
-
-
-def _sharded(mesh: Any, device: torch.device) -> Any:
+def _sharded(mesh: Any) -> Any:
     torch.manual_seed(0)
     blocks = [nn.Sequential(nn.Linear(40, 400), nn.ReLU(), nn.Linear(400, 40)) for _ in range(2)]
-    net = nn.Sequential(*blocks, nn.LayerNorm(40), nn.Linear(40, 1)).to(device)
+    net = nn.Sequential(*blocks, nn.LayerNorm(40), nn.Linear(40, 1)).to(shared_gpu.DEVICE)
     for block in net[:2]:
         fully_shard(block, mesh=mesh)
     return fully_shard(net, mesh=mesh)
 
 
-def _parameters(net: nn.Module, rank: int, device: torch.device) -> np.ndarray[Any, Any]:
+def _parameters(net: nn.Module, rank: int) -> np.ndarray[Any, Any]:
     """All parameters after some steps."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for step in range(5):
-        inputs, wanted = (each.to(device) for each in training.batch(rank, step))
+        inputs, wanted = (each.to(shared_gpu.DEVICE) for each in training.batch(rank, step))
         optimizer.zero_grad()
         (net(inputs) - wanted).square().mean().backward()
         optimizer.step()
     return np.concatenate([each.full_tensor().detach().cpu().numpy().ravel() for each in net.parameters()])
 
 
-@_in_nccl_group
-def _between_hosts(rank: int, device: torch.device) -> tuple[Any, Any]:
-    world = dist.get_world_size()
-    mesh = init_device_mesh("cuda", (world, 1), mesh_dim_names=("replicate", "shard"))
-    net = _sharded(mesh["shard"], device)
-    fsdp.compress_replicas(net, mesh["replicate"].get_group(), "int8")
-    alone = _sharded(init_device_mesh("cuda", (world,)), device)
-    return _parameters(net, rank, device), _parameters(alone, rank, device)
+def _of_all_ranks(rank: int) -> np.ndarray[Any, Any]:
+    """The same of FSDP2 alone, with shards on all ranks."""
+    return _parameters(_sharded(init_device_mesh("cuda", (dist.get_world_size(),))), rank)
 
 
-@_in_nccl_group
-def _between_shards(rank: int, device: torch.device) -> tuple[Any, Any]:
-    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
-    net = _sharded(mesh, device)
+@sharing_the_gpu
+def _between_hosts(rank: int, topology: str) -> tuple[Any, Any]:
+    mesh = init_device_mesh("cuda", (dist.get_world_size() // 2, 2), mesh_dim_names=NAMES)
+    net = _sharded(mesh["shard"])
+    fsdp.compress_replicas(net, mesh["replicate"].get_group(), "int8", topology=topology)
+    return _parameters(net, rank), _of_all_ranks(rank)
+
+
+@sharing_the_gpu
+def _between_shards(rank: int) -> tuple[Any, Any]:
+    net = _sharded(init_device_mesh("cuda", (dist.get_world_size(),)))
     fsdp.compress_reduce_scatter(net, "int8")
-    return _parameters(net, rank, device), _parameters(_sharded(mesh, device), rank, device)
+    return _parameters(net, rank), _of_all_ranks(rank)
 
 
-@pytest.mark.parametrize("program", [_between_hosts, _between_shards])
-def test_parameters_are_alike_on_all_ranks_and_near_those_of_torch(tmp_path: Path, program: Any) -> None:
-    results = run(program, min(2, torch.cuda.device_count()), str(tmp_path))
+@sharing_the_gpu
+def _by_the_backend(rank: int) -> tuple[Any, Any]:
+    chosen = {"replicate": ("hipress", BackendOptions("int8"))}
+    shape = (dist.get_world_size() // 2, 2)
+    net = _sharded(init_device_mesh("cuda", shape, mesh_dim_names=NAMES, backend_override=chosen))
+    fsdp.compress_hybrid(net)
+    return _parameters(net, rank), _of_all_ranks(rank)
+
+
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize(
+    ("program", "chosen"),
+    [(_between_hosts, ("ps",)), (_between_hosts, ("ring",)), (_between_shards, ()), (_by_the_backend, ())],
+)
+def test_parameters_are_alike_on_all_ranks_and_near_those_of_torch(
+    tmp_path: Path, program: Any, chosen: tuple[str, ...], world: int
+) -> None:
+    results = run(program, world, str(tmp_path), "nccl", *chosen)
     for net, alone in results:
         np.testing.assert_array_equal(net, results[0][0])
         assert np.isfinite(net).all()

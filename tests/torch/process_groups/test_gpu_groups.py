@@ -1,113 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages over groups of tensors on an NVIDIA GPU have the bits and the states of the processor. `make test-gpu` runs
-this, and fails without a GPU.
-
-The ranks share the first GPU. Most bytes travel over Gloo, which takes tensors of GPUs, too. NCCL wants a GPU for each
-rank of a host, so ranks of a group over NCCL say that they are on different hosts.
-"""
+"""Averages over groups of tensors on an NVIDIA GPU have the bits and the states of the processor, over Gloo and NCCL.
+`make test-gpu` runs this, and fails without a GPU, which all ranks share."""
 
 from __future__ import annotations
 
-import datetime
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hipress.torch import ddp
 from hipress.torch.process_groups.gpus.side import GpuSide
-from tests.compll.emit.cuda.device import require_gpu
-from tests.torch.ddp import training
+from tests.torch import shared_gpu
 from tests.torch.process_groups import unsent
 from tests.torch.process_groups.averages import as_on_the_processor, summed_as_on_the_processor
 from tests.torch.process_groups.steps_that_do_not_count import steps_that_do_not_count
 from tests.torch.ranks import run
+from tests.torch.shared_gpu import sharing_the_gpu
 
 pytestmark = pytest.mark.slow
 
-WORLD = 3
+over_carriers = pytest.mark.parametrize("carrier", shared_gpu.CARRIERS)
 
 
 @pytest.fixture(autouse=True)
 def _gpu() -> None:
-    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    shared_gpu.required()
 
 
 def _side() -> GpuSide:
-    return GpuSide(torch.device("cuda", 0))
+    return GpuSide(shared_gpu.DEVICE)
 
 
-@training.in_process_group
+@sharing_the_gpu
 def _as_on_the_processor(rank: int, world: int, topology: str) -> None:
     as_on_the_processor(rank, world, topology, _side)
 
 
+@over_carriers
 @pytest.mark.parametrize(
     ("topology", "world"),
-    [("ps", WORLD), ("allgather", WORLD), ("ring", WORLD), ("butterfly", 4), ("ps", 1), ("hierarchical", 4)],
+    [("ps", 2), ("ps", 3), ("allgather", 3), ("ring", 3), ("butterfly", 4), ("ps", 1), ("hierarchical", 4)],
 )
-def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str, world: int) -> None:
-    run(_as_on_the_processor, world, str(tmp_path), world, topology)
+def test_averages_and_states_are_those_of_the_processor(
+    tmp_path: Path, topology: str, world: int, carrier: str
+) -> None:
+    run(_as_on_the_processor, world, str(tmp_path), carrier, world, topology)
 
 
-@training.in_process_group
+@sharing_the_gpu
 def _summed_as_on_the_processor(rank: int) -> None:
     summed_as_on_the_processor(rank, _side)
 
 
-def test_added_levels_and_states_are_those_of_the_processor(tmp_path: Path) -> None:
-    run(_summed_as_on_the_processor, WORLD, str(tmp_path))
+@over_carriers
+@pytest.mark.parametrize("world", [2, 4])
+def test_added_levels_and_states_are_those_of_the_processor(tmp_path: Path, world: int, carrier: str) -> None:
+    run(_summed_as_on_the_processor, world, str(tmp_path), carrier)
 
 
-@training.in_process_group
+@sharing_the_gpu
 def _steps_that_do_not_count(rank: int, topology: str) -> None:
     steps_that_do_not_count(rank, topology, _side)
 
 
-@pytest.mark.parametrize(("topology", "world"), [("ps", 2), ("allgather", 2), ("hierarchical", 4)])
-def test_a_step_that_does_not_count_changes_no_state(tmp_path: Path, topology: str, world: int) -> None:
-    run(_steps_that_do_not_count, world, str(tmp_path), topology)
+@over_carriers
+@pytest.mark.parametrize(("topology", "world"), [("ps", 2), ("allgather", 2), ("ring", 3), ("hierarchical", 4)])
+def test_a_step_that_does_not_count_changes_no_state(tmp_path: Path, topology: str, world: int, carrier: str) -> None:
+    run(_steps_that_do_not_count, world, str(tmp_path), carrier, topology)
 
 
-@training.in_process_group
+@sharing_the_gpu
 def _go_on(rank: int, world: int, topology: str) -> None:
     unsent.go_on(rank, world, topology, "onebit", _side)
 
 
+@over_carriers
 @pytest.mark.parametrize(("topology", "world"), [("ps", 2), ("hierarchical", 4)])
-def test_no_residual_is_lost_with_another_codec(tmp_path: Path, topology: str, world: int) -> None:
-    run(_go_on, world, str(tmp_path), world, topology)
+def test_no_residual_is_lost_with_another_codec(tmp_path: Path, topology: str, world: int, carrier: str) -> None:
+    run(_go_on, world, str(tmp_path), carrier, world, topology)
 
 
-@training.in_process_group
-def _trained_over_gloo(rank: int, place: str, codec: str) -> bytes:
-    return _trained(rank, place, codec)
-
-
-def _trained_over_nccl(folder: str, world: int, codec: str) -> bytes:
-    rank = int(os.environ["HIPRESS_RANK"])
-    os.environ.update(NCCL_HOSTID=f"rank {rank}", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
-    torch.cuda.set_device(0)
-    store = dist.FileStore(f"{folder}/store", world)
-    limit = datetime.timedelta(seconds=60)
-    dist.init_process_group("nccl", store=store, rank=rank, world_size=world, timeout=limit)
-    try:
-        return _trained(rank, "cuda:0", codec)
-    finally:
-        dist.destroy_process_group()
-
-
-def _trained(rank: int, place: str, codec: str) -> bytes:
+@sharing_the_gpu
+def _trained(rank: int, place: str, chosen: dict[str, Any]) -> bytes:
     """The parameters after some steps. An element of the gradient is one value, so it is the same on every device."""
     model = nn.Linear(2000, 50, bias=False)
     with torch.no_grad():
         model.weight.zero_()
     wrapped = DistributedDataParallel(model.to(place), bucket_cap_mb=0.1)
-    ddp.compress(wrapped, codec=codec)
+    ddp.compress(wrapped, **chosen)
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5)
     for step in range(4):
         optimizer.zero_grad()
@@ -117,22 +101,30 @@ def _trained(rank: int, place: str, codec: str) -> bytes:
     return bytes(model.weight.detach().cpu().numpy().tobytes())
 
 
-@pytest.mark.parametrize("codec", ["onebit", "int8", "dgc", "thc"])
-def test_a_model_of_distributed_data_parallel_gets_the_bits_of_the_processor(tmp_path: Path, codec: str) -> None:
-    folders = {place: tmp_path / place.replace(":", "") for place in ("cuda:0", "cpu")}
-    for folder in folders.values():
+@pytest.mark.parametrize(
+    ("codec", "topology", "world", "carrier"),
+    [
+        ("onebit", "ps", 2, "gloo"),
+        ("onebit", "ps", 2, "nccl"),
+        ("onebit", "ring", 4, "nccl"),
+        ("int8", "ps", 2, "gloo"),
+        ("int8", "allgather", 4, "nccl"),
+        ("dgc", "ps", 2, "gloo"),
+        ("dgc", "ps", 4, "nccl"),
+        ("thc", "ps", 2, "gloo"),
+        ("thc", "ps", 2, "nccl"),
+        ("thc", "ps", 4, "nccl"),
+    ],
+)
+def test_a_model_of_distributed_data_parallel_gets_the_bits_of_the_processor(
+    tmp_path: Path, codec: str, topology: str, world: int, carrier: str
+) -> None:
+    chosen = {"codec": codec, "topology": topology}
+    results = []
+    for place in ("cuda:0", "cpu"):
+        folder = tmp_path / place.replace(":", "")
         folder.mkdir()
-    on_gpu, on_processor = (run(_trained_over_gloo, 2, str(folder), place, codec) for place, folder in folders.items())
-    assert on_gpu == on_processor
-    assert len(set(on_gpu)) == 1
-
-
-@pytest.mark.parametrize(("codec", "world"), [("onebit", 2), ("int8", 4), ("thc", 2)])
-def test_a_model_over_nccl_gets_the_bits_of_the_processor(tmp_path: Path, codec: str, world: int) -> None:
-    folders = [tmp_path / "nccl", tmp_path / "gloo"]
-    for folder in folders:
-        folder.mkdir()
-    on_gpu = run(_trained_over_nccl, world, str(folders[0]), world, codec)
-    on_processor = run(_trained_over_gloo, world, str(folders[1]), "cpu", codec)
+        results.append(run(_trained, world, str(folder), carrier, place, chosen))
+    on_gpu, on_processor = results
     assert on_gpu == on_processor
     assert len(set(on_gpu)) == 1
