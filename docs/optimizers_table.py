@@ -23,9 +23,10 @@ def optimizers_table(result: tables.Result) -> str:
         cells = [_loss(rows[name]) if name in rows else "" for name in names]
         lines.append((label, *cells, _sent([row for name, row in rows.items() if name in names])))
     first = result[0]
+    text = "licences" if first.get("text") == "licences" else f"the text of Python {first['python']}"
     caption = (
         f"{first['parameters']:,} parameters, {first['ranks']} ranks, {first['steps']} steps, each of "
-        f"{first['sequences']} sequences of 64 characters per rank; the text of Python {first['python']}.\n\n"
+        f"{first['sequences']} sequences of 64 characters per rank; {text}.\n\n"
     )
     heads = " | ".join(f"{_HEADS[name]}, {rates[name]:g}:" for name in names)
     return caption + tables.table(f"Codec | {heads} | Sent per step and rank:", lines) + _twice(result)

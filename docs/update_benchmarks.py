@@ -30,6 +30,7 @@ from benchmarks.regenerate import (  # noqa: E402
     ADAM_OWN,
     ADAM_SEEDS,
     GPU_TRAINED,
+    OTHER_TEXT,
     PLANNED_MODELS,
     PLANNED_RATES,
     PLOTS,
@@ -436,7 +437,7 @@ def main() -> int:
         README: with_blocks(README, readme_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),
-        CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers"))),
+        CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers")), optimizers_table(load(OTHER_TEXT))),
         ADAM: with_blocks(
             ADAM, adam_table([load(f"adam-seed{seed}") for seed in ADAM_SEEDS]), own_table(load(ADAM_OWN))
         ),

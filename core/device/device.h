@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -172,6 +173,13 @@ class DeviceStream {
   virtual void check(std::span<const SlotCheck> messages, uint32_t* verdict);
   /// Puts states back, all of them if *verdict is not 0 by then.
   virtual void restore(std::span<const SlotRestore> states, const uint32_t* verdict);
+
+  /// Lines of work that need nothing of each other. A device may join the same step of many lines. A line is
+  /// called once, at once, and puts its work on this stream: encode, decode, sum, combine, add, narrow and
+  /// copy.
+  virtual void together(std::span<const std::function<void()>> lines) {
+    for (const auto& line : lines) line();
+  }
 
   /// Calls `callback` when all earlier work is done, or with the failure, on a thread of the device.
   /// Callbacks of a stream come in order, and staging memory has the results by then. They must not block.

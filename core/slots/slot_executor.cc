@@ -38,7 +38,7 @@ void SlotExecutor::run(size_t number, SlotQueue& queue, const SlotCall& call) co
   Run run(shared_, queue, call);
   if (number == 0) run.findZeros();
   run.receive(program().arrivals(number));
-  for (const SlotTask& task : program().work(number)) run.work(task);
+  run.work(program().work(number));
   run.seal();
   run.copy(program().copies(number));
   run.conclude();

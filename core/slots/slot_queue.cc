@@ -11,22 +11,44 @@
 
 namespace hipress {
 
+namespace {
+
+/// Of the memory, in floats: as the widest loads of kernels want it.
+constexpr size_t kAlignment = 64;
+
+}  // namespace
+
 SlotQueue::~SlotQueue() {
-  for (Block& block : blocks_) {
-    if (block.memory != nullptr) keepUntilDone(*stream_, std::move(block.memory));
-  }
+  for (auto& block : blocks_) keepUntilDone(*stream_, std::move(block));
 }
 
-std::byte* SlotQueue::block(size_t number, size_t bytes) {
-  Block& block = blocks_[number];
-  if (block.memory == nullptr || block.bytes < bytes) {
-    if (block.memory != nullptr) keepUntilDone(*stream_, std::move(block.memory));
-    const std::shared_ptr<Memory> memory = device_->memory();
-    // Devices have no blocks of no bytes.
-    block.memory = {memory->allocate(std::max<size_t>(bytes, 1)), [memory](void* old) { memory->free(old); }};
-    block.bytes = bytes;
+void SlotQueue::begin() {
+  // Of blocks that were too small.
+  for (; blocks_.size() > 1; blocks_.erase(blocks_.begin()))
+    keepUntilDone(*stream_, std::move(blocks_.front()));
+  used_ = 0;
+  own_ = {};
+}
+
+void SlotQueue::beginLine() {
+  if (stream_->worksAtOnce()) begin();
+  own_ = {};
+}
+
+std::span<float> SlotQueue::floats(size_t number, size_t count) {
+  if (own_[number].size() < count) {
+    if (blocks_.empty() || used_ + count > most_) {
+      // With what the lines so far have, a later step finds room for all in one block.
+      most_ = count + 2 * used_;
+      const std::shared_ptr<Memory> memory = device_->memory();
+      blocks_.emplace_back(memory->allocate(most_ * sizeof(float)),
+                           [memory](void* old) { memory->free(old); });
+      used_ = 0;
+    }
+    own_[number] = {static_cast<float*>(blocks_.back().get()) + used_, count};
+    used_ += (count + kAlignment - 1) / kAlignment * kAlignment;
   }
-  return static_cast<std::byte*>(block.memory.get());
+  return own_[number].first(count);
 }
 
 void SlotQueue::wait(Milliseconds limit) {

@@ -2,12 +2,19 @@
 #include "core/slots/slot_run.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "core/codec/wire/wire_header.h"
 
 namespace hipress {
+namespace {
+
+/// Elements of the slots whose work is joined: it needs memory for each of them at the same time.
+constexpr size_t kMostTogether = size_t{1} << 24;
+
+}  // namespace
 
 void SlotExecutor::Run::findZeros() {
   if (!call_.changed.keepsStates() && !shared_->keepsStates) return;
@@ -27,6 +34,31 @@ void SlotExecutor::Run::receive(std::span<const SlotTask> arrivals) {
     come.push_back(at.checkOf(at.graph().tasks()[task]));
   }
   if (!come.empty()) stream_.check(come, call_.changed.verdict());
+}
+
+void SlotExecutor::Run::work(std::span<const SlotTask> tasks) {
+  std::vector<std::function<void()>> lines;
+  size_t elements = 0;
+  const auto start = [&] {
+    queue_.begin();
+    stream_.together(lines);
+    lines.clear();
+    elements = 0;
+  };
+  while (!tasks.empty()) {
+    const size_t slot = tasks.front().slot;
+    const auto behind = std::ranges::find_if(tasks, [&](const SlotTask& task) { return task.slot != slot; });
+    const auto own = tasks.first(static_cast<size_t>(behind - tasks.begin()));
+    const size_t count = place(slot).count();
+    if (elements + count > kMostTogether) start();
+    lines.emplace_back([this, own] {
+      queue_.beginLine();
+      for (const SlotTask& task : own) work(task);
+    });
+    elements += count;
+    tasks = tasks.subspan(own.size());
+  }
+  start();
 }
 
 void SlotExecutor::Run::work(const SlotTask& work) {
@@ -181,9 +213,7 @@ void SlotExecutor::Run::decodeValues(const SlotPlace& at, MessageIndex message) 
 }
 
 void SlotExecutor::Run::look(const SlotPlace& at) {
-  if (!call_.changed.keepsStates()) return;
-  const SlotSpan values = at.spanOf(at.notFinite());
-  stream_.findNotFinite(at.slot().dtype, std::span(&values, 1));
+  if (call_.changed.keepsStates()) told_[at.slot().dtype].push_back(at.spanOf(at.notFinite()));
 }
 
 void SlotExecutor::Run::write(const SlotPlace& at, std::span<const float> values) {
@@ -193,12 +223,17 @@ void SlotExecutor::Run::write(const SlotPlace& at, std::span<const float> values
 }
 
 void SlotExecutor::Run::seal() {
+  for (const auto& [dtype, spans] : told_) stream_.findNotFinite(dtype, spans);
   if (!sealed_.empty()) stream_.seal(sealed_, call_.changed.verdict());
 }
 
 void SlotExecutor::Run::copy(std::span<const SlotCopy> copies) {
-  for (const auto& [from, to, bytes] : copies)
-    stream_.copy(call_.arena.data() + to, call_.arena.subspan(from, bytes));
+  std::vector<std::function<void()>> lines;
+  for (const SlotCopy& one : copies)
+    lines.emplace_back([this, &one] {
+      stream_.copy(call_.arena.data() + one.to, call_.arena.subspan(one.from, one.bytes));
+    });
+  stream_.together(lines);
 }
 
 void SlotExecutor::Run::conclude() {

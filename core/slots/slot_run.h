@@ -52,7 +52,8 @@ class SlotExecutor::Run {
   void findZeros();
   /// Checks the messages that have come.
   void receive(std::span<const SlotTask> arrivals);
-  void work(const SlotTask& task);
+  /// The tasks of a slot are a line of work, and need nothing of other slots.
+  void work(std::span<const SlotTask> tasks);
   /// Writes the headers of messages.
   void seal();
   void copy(std::span<const SlotCopy> copies);
@@ -73,7 +74,8 @@ class SlotExecutor::Run {
   void sumToTensor(const SlotPlace& at, std::span<const DeviceContribution> contributions);
   void decode(const SlotPlace& at, const Task& task);
   void decodeValues(const SlotPlace& at, MessageIndex message);
-  /// Looks whether this rank's average is finite, so that its header says it.
+  void work(const SlotTask& task);
+  /// Looks, before its header says it, whether this rank's average is finite.
   void look(const SlotPlace& at);
   /// The values to where the tensor is, in its type.
   void write(const SlotPlace& at, std::span<const float> values);
@@ -84,6 +86,8 @@ class SlotExecutor::Run {
   const SlotCall& call_;
   std::vector<SlotSeal> sealed_;
   std::vector<SlotSpan> cleared_;
+  std::map<DType, std::vector<SlotSpan>>
+      told_;  ///< Averages of this rank of which headers tell whether they are finite.
   std::map<DType, std::vector<SlotSpan>> looked_;
 };
 

@@ -5,95 +5,19 @@
 #include <limits>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/codec/summed_encoding.h"
 #include "core/device/cuda/codec_functions.h"
+#include "core/device/cuda/cuda_stream_shared.h"
 #include "core/device/cuda/elements.h"
 #include "core/device/cuda/slot_kernels.h"
 #include "core/device/cuda/summed_kernels.h"
 #include "core/element/reduce.h"
 
 namespace hipress::cuda {
-
-/// The parts that the GPU may still use when the stream's owner has ended.
-struct CudaStream::Shared {
-  Shared(std::shared_ptr<Device> owner, std::shared_ptr<const Gpu> used)
-      : device(std::move(owner)), gpu(std::move(used)), driver(gpu->driver) {}
-  ~Shared();
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
-
-  /// Returns nullptr, with the failure in `status`, if memory is short.
-  void* scratchOf(size_t bytes, Result* status);
-  /// A recorded event; nullptr: the recording failed.
-  DriverEvent record();
-  /// Sleeps until the GPU has reached the event; nullptr: until all work on the stream is done.
-  Failure wait(DriverEvent event);
-  void fail(const char* what, Result status);
-
-  const std::shared_ptr<Device> device;
-  const std::shared_ptr<const Gpu> gpu;
-  const Driver& driver;
-  DriverStream stream = nullptr;
-  bool owned = false;  // The stream ends with this object.
-  std::mutex mutex;
-  std::vector<DriverEvent> events;  // not in use
-  std::vector<void*> scratch;       // the last one is the largest; earlier ones may still be in use
-  size_t scratchBytes = 0;          // of the last one
-  size_t heldBytes = 0;             // of all
-  Failure failure;
-  bool closed = false;
-};
-
-CudaStream::Shared::~Shared() {
-  const OnGpu there(*gpu);
-  for (const DriverEvent event : events) driver.eventDestroy(event);
-  for (void* block : scratch) driver.memoryFree(addressOf(block));
-  if (owned) driver.streamDestroy(stream);
-}
-
-void* CudaStream::Shared::scratchOf(size_t bytes, Result* status) {
-  if (bytes <= scratchBytes) return scratch.empty() ? nullptr : scratch.back();
-  // The size at least doubles, so that all outgrown blocks together take no more memory than the last one.
-  const size_t room = std::max(bytes, 2 * scratchBytes);
-  Address memory = 0;
-  *status = driver.memoryAllocate(&memory, room);
-  if (*status != kSuccess) return nullptr;
-  auto* const block = reinterpret_cast<void*>(memory);
-  scratch.push_back(block);
-  scratchBytes = room;
-  heldBytes += room;
-  return block;
-}
-
-DriverEvent CudaStream::Shared::record() {
-  DriverEvent event = nullptr;
-  if (!events.empty()) {
-    event = events.back();
-    events.pop_back();
-  } else if (driver.eventCreate(&event, kEventDisableTiming | kEventBlockingSync) != kSuccess) {
-    return nullptr;
-  }
-  if (driver.eventRecord(event, stream) == kSuccess) return event;
-  driver.eventDestroy(event);
-  return nullptr;
-}
-
-Failure CudaStream::Shared::wait(DriverEvent event) {
-  const OnGpu there(*gpu);
-  const Result status = event != nullptr ? driver.eventSynchronize(event) : driver.streamSynchronize(stream);
-  const std::lock_guard lock(mutex);
-  if (event != nullptr) events.push_back(event);
-  if (status != kSuccess) fail("its earlier work", status);
-  return failure;
-}
-
-void CudaStream::Shared::fail(const char* what, Result status) {
-  if (failure == nullptr) failure = std::make_shared<Error>(gpu->error(what, status));
-}
-
 CudaStream::CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu,
                        std::shared_ptr<Kernels> kernels)
     : kernels_(std::move(kernels)), shared_(std::make_shared<Shared>(std::move(device), std::move(gpu))) {
@@ -139,7 +63,13 @@ void CudaStream::fillZeros(std::span<std::byte> bytes) {
 }
 
 void CudaStream::copy(std::byte* to, std::span<const std::byte> from) {
-  putCopy("a copy", to, from);
+  if (!isJoining()) return putCopy("a copy", to, from);
+  const auto kernels = kernelsOf(copyingKernels());
+  put("a copy", [&] {
+    const KernelLauncher launcher = shared_->launcher(*kernels);
+    copyBytes(to, from, &launcher);
+    return launcher.status();
+  });
 }
 
 void CudaStream::copyToDevice(std::byte* to, std::span<const std::byte> staging) {
@@ -209,7 +139,7 @@ void CudaStream::encode(const DeviceEncode& call) {
     const size_t bytes = codec.table().encodeScratchBytes(given.params, given.count);
     given.scratch = shared_->scratchOf(bytes, &status);
     if (status != kSuccess) return status;
-    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().encode(given, &launcher);
     return launcher.status();
   });
@@ -231,7 +161,7 @@ void CudaStream::decode(const DeviceDecode& call) {
     const size_t bytes = codec.table().decodeScratchBytes(given.params, given.count, given.capacity);
     given.scratch = shared_->scratchOf(bytes, &status);
     if (status != kSuccess) return status;
-    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().decode(given, &launcher);
     return launcher.status();
   });
@@ -257,7 +187,7 @@ void CudaStream::sum(const DeviceSum& call) {
     Result status = kSuccess;
     given.scratch = shared_->scratchOf(codec.table().sumScratchBytes(given.number, given.count), &status);
     if (status != kSuccess) return status;
-    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().sum(given, &launcher);
     return launcher.status();
   });
@@ -276,10 +206,10 @@ void CudaStream::makeStatistics(const DeviceSummed& call) {
     given.scratch =
         shared_->scratchOf(codec.table().statisticsScratchBytes(given.params, given.count), &status);
     if (status != kSuccess) return status;
-    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().statistics(given, &launcher);
     if (launcher.status() != kSuccess) return launcher.status();
-    const KernelLauncher ours(*kernels, shared_->stream);
+    const KernelLauncher ours = shared_->launcher(*kernels);
     launch(
         &ours, "poison", gridFor(call.statistics.size()),
         Poison{given.messageBytes, static_cast<uint32_t>(call.statistics.size_bytes()),
@@ -303,10 +233,10 @@ void CudaStream::makeLevels(const DeviceSummed& call) {
     given.scratch = shared_->scratchOf(
         codec.table().agreedScratchBytes(given.params, given.count, given.agreedBytes), &status);
     if (status != kSuccess) return status;
-    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().encodeAgreed(given, &launcher);
     if (launcher.status() != kSuccess) return launcher.status();
-    const KernelLauncher ours(*kernels, shared_->stream);
+    const KernelLauncher ours = shared_->launcher(*kernels);
     launch(&ours, "count_not_finite", gridFor(call.statistics.size()),
            CountNotFinite{call.statistics.data(), call.statistics.size(), call.words + kNotFinite});
     launch(
@@ -332,7 +262,7 @@ void CudaStream::finishSum(const DeviceSummed& call) {
             call.result.data());
   }
   put("the end of a sum", [&] {
-    const KernelLauncher ours(*kernels, shared_->stream);
+    const KernelLauncher ours = shared_->launcher(*kernels);
     launch(&ours, "settle_sum", gridFor(count),
            SettleSum{call.words + kNotFinite, reinterpret_cast<const int8_t*>(&call.levels.back()),
                      call.result.data(), count, call.words + kSumError, call.words + kKeepsOld, call.gradient,
@@ -350,7 +280,7 @@ void CudaStream::combine(Combination combination, DType dtype, std::span<const v
     Result status = kSuccess;
     void* scratch = shared_->scratchOf(combineScratchBytes(contributions.size(), count), &status);
     if (status != kSuccess) return status;
-    const KernelLauncher launcher(*kernels, shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(*kernels);
     combineInOrder(combination, dtype, contributions, count, factor, output, scratch, &launcher);
     return launcher.status();
   });
@@ -360,7 +290,7 @@ void CudaStream::add(DType dtype, std::span<const void* const> contributions, fl
                      std::span<float> sum) {
   const auto kernels = kernelsOf(conversionKernels(dtype));
   put("a sum", [&] {
-    const KernelLauncher launcher(*kernels, shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(*kernels);
     for (const void* values : contributions) {
       cuda::add(dtype, values, factor, mode, sum, &launcher);
       mode = DecodeMode::kAccumulate;
@@ -372,7 +302,7 @@ void CudaStream::add(DType dtype, std::span<const void* const> contributions, fl
 void CudaStream::narrow(std::span<const float> values, DType dtype, void* output) {
   const auto kernels = kernelsOf(conversionKernels(dtype));
   put("a conversion", [&] {
-    const KernelLauncher launcher(*kernels, shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(*kernels);
     cuda::narrow(values, dtype, output, &launcher);
     return launcher.status();
   });
@@ -381,7 +311,7 @@ void CudaStream::narrow(std::span<const float> values, DType dtype, void* output
 void CudaStream::flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag) {
   const auto kernels = kernelsOf(conversionKernels(dtype));
   put("a search for values that are not finite", [&] {
-    const KernelLauncher launcher(*kernels, shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(*kernels);
     cuda::flagNotFinite(dtype, values, count, flag, &launcher);
     return launcher.status();
   });
@@ -390,7 +320,7 @@ void CudaStream::flagNotFinite(DType dtype, const void* values, size_t count, ui
 void CudaStream::copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) {
   const auto kernels = kernelsOf(copyingKernels());
   put("a copy of states", [&] {
-    const KernelLauncher launcher(*kernels, shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(*kernels);
     cuda::copyUnlessZero(word, values, to, &launcher);
     return launcher.status();
   });
@@ -399,7 +329,7 @@ void CudaStream::copyUnlessZero(const uint32_t* word, std::span<const float> val
 void CudaStream::rescale(std::span<const std::span<float>> values, const float* now, const float* before) {
   const auto kernels = kernelsOf(copyingKernels());
   put("a change of the states' unit", [&] {
-    const KernelLauncher launcher(*kernels, shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(*kernels);
     cuda::rescale(values, now, before, &launcher);
     return launcher.status();
   });
@@ -410,7 +340,7 @@ void CudaStream::putSlots(const char* symbol, Kernel kernel, std::span<const Ent
   if (entries.empty()) return;
   const auto kernels = kernelsOf(slotKernels());
   put("work on slots", [&] {
-    const KernelLauncher launcher(*kernels, shared_->stream);
+    const KernelLauncher launcher = shared_->launcher(*kernels);
     for (size_t first = 0; first < entries.size(); first += kMostEntries) {
       const auto some = entries.subspan(first, std::min<size_t>(kMostEntries, entries.size() - first));
       std::ranges::copy(some, kernel.entries);
@@ -448,6 +378,38 @@ void CudaStream::check(std::span<const SlotCheck> messages, uint32_t* verdict) {
 
 void CudaStream::restore(std::span<const SlotRestore> states, const uint32_t* verdict) {
   putSlots("restore_slots", RestoreSlots{{}, verdict}, states);
+}
+
+bool CudaStream::isJoining() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->isJoining();
+}
+
+void CudaStream::together(std::span<const std::function<void()>> lines) {
+  KernelBatch batch;
+  bool joins = false;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    // A single line has nothing to join, and another thread may have a batch of its own.
+    if (lines.size() > 1 && shared_->batch == nullptr) {
+      shared_->batch = &batch;
+      shared_->joiner = std::this_thread::get_id();
+      shared_->usedBytes = 0;
+    }
+    joins = shared_->batch == &batch;
+  }
+  if (!joins) return DeviceStream::together(lines);
+  const auto leave = [this](KernelBatch*) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->batch = nullptr;
+  };
+  // Also if a line throws: then nothing starts.
+  const std::unique_ptr<KernelBatch, decltype(leave)> joining(&batch, leave);
+  for (const auto& line : lines) {
+    batch.beginLine();
+    line();
+  }
+  put("work of many tensors", [&] { return shared_->start(batch); });
 }
 
 std::shared_ptr<const KernelModule> CudaStream::kernelsOf(const ElementKernels& wanted) {

@@ -49,6 +49,7 @@ class CudaStream final : public DeviceStream {
   void seal(std::span<const SlotSeal> messages, uint32_t* verdict) override;
   void check(std::span<const SlotCheck> messages, uint32_t* verdict) override;
   void restore(std::span<const SlotRestore> states, const uint32_t* verdict) override;
+  void together(std::span<const std::function<void()>> lines) override;
   void whenDone(EndCallback callback) override;
   size_t scratchBytes() const override;
   bool close(Milliseconds limit) override;
@@ -60,6 +61,7 @@ class CudaStream final : public DeviceStream {
   template <typename Work>
   void put(const char* what, Work work);
   void putCopy(const char* what, std::byte* to, std::span<const std::byte> from);
+  bool isJoining() const;
   CompletionThread::Reached reachedNow();
   std::shared_ptr<const KernelModule> kernelsOf(const ElementKernels& wanted);
   /// Starts a kernel of slot_kernels.h for all entries.

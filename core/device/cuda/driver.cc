@@ -43,6 +43,7 @@ Driver functionsOf(void* library, const std::string& who) {
   find(library, "cuStreamWaitEvent", driver.streamWaitEvent, who);
   find(library, "cuEventCreate", driver.eventCreate, who);
   find(library, "cuEventRecord", driver.eventRecord, who);
+  find(library, "cuEventQuery", driver.eventQuery, who);
   find(library, "cuEventSynchronize", driver.eventSynchronize, who);
   find(library, "cuEventDestroy_v2", driver.eventDestroy, who);
   find(library, "cuModuleLoadData", driver.moduleLoad, who);

@@ -26,6 +26,7 @@ using DriverModule = CUmod_st*;
 using DriverStream = CUstream_st*;
 
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotFound = 500;
 inline constexpr unsigned kStreamNonBlocking = 1;
@@ -62,6 +63,7 @@ struct Driver {
   Result (*streamWaitEvent)(DriverStream stream, DriverEvent event, unsigned flags);
   Result (*eventCreate)(DriverEvent* event, unsigned flags);
   Result (*eventRecord)(DriverEvent event, DriverStream stream);
+  Result (*eventQuery)(DriverEvent event);
   Result (*eventSynchronize)(DriverEvent event);
   Result (*eventDestroy)(DriverEvent event);
   Result (*moduleLoad)(DriverModule* module, const void* image);

@@ -122,6 +122,31 @@ struct Rescale {
   }
 };
 
+/// to := from.
+struct CopyBytes {
+  struct alignas(16) Wide {
+    uint64_t words[2];
+  };
+  static constexpr size_t kEach = kTile * sizeof(Wide);  ///< Bytes that a block copies at a time.
+
+  const uint8_t* from;
+  uint8_t* to;
+  size_t bytes;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    const bool isWide =
+        (reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) % sizeof(Wide) == 0;
+    const size_t wide = isWide ? bytes / sizeof(Wide) : 0;
+    const auto* const source = reinterpret_cast<const Wide*>(from);
+    for (size_t tile = block.index * kTile; tile < wide; tile += block.count * kTile)
+      block.elements(tileCount(tile, wide),
+                     [&](unsigned j) { reinterpret_cast<Wide*>(to)[tile + j] = source[tile + j]; });
+    const size_t first = wide * sizeof(Wide);
+    for (size_t tile = first + block.index * kTile; tile < bytes; tile += block.count * kTile)
+      block.elements(tileCount(tile, bytes), [&](unsigned j) { to[tile + j] = from[tile + j]; });
+  }
+};
+
 /// to := values, if the word is not 0.
 struct CopyUnlessZero {
   const uint32_t* word;

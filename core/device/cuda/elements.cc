@@ -151,8 +151,8 @@ ElementKernels conversionKernels(DType dtype) {
 }
 
 ElementKernels copyingKernels() {
-  return {"conditional copy",
-          kInclude + kernel("copy_unless_zero", "CopyUnlessZero") + kernel("rescale", "Rescale")};
+  return {"copies", kInclude + kernel("copy_unless_zero", "CopyUnlessZero") + kernel("rescale", "Rescale") +
+                        kernel("copy_bytes", "CopyBytes")};
 }
 
 ElementKernels summedKernels() {
@@ -222,6 +222,13 @@ void rescale(std::span<const std::span<float>> values, const float* now, const f
       kernel.spans[span] = {some[span].data(), some[span].size()};
     launch(stream, "rescale", static_cast<unsigned>(some.size()) * kSpanBlocks, kernel);
   }
+}
+
+void copyBytes(std::byte* to, std::span<const std::byte> from, Stream stream) {
+  if (from.empty()) return;
+  launch(
+      stream, "copy_bytes", gridFor(from.size(), CopyBytes::kEach),
+      CopyBytes{reinterpret_cast<const uint8_t*>(from.data()), reinterpret_cast<uint8_t*>(to), from.size()});
 }
 
 void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to, Stream stream) {

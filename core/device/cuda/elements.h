@@ -28,7 +28,7 @@ ElementKernels mergeKernels(Combination combination, DType dtype, double factor)
 /// type.
 ElementKernels conversionKernels(DType dtype);
 
-/// The kernels of copyUnlessZero() and rescale().
+/// The kernels of copyBytes(), copyUnlessZero() and rescale().
 ElementKernels copyingKernels();
 
 /// The kernels of summed_kernels.h; their symbols are poison, count_not_finite, settle_levels, settle_sum.
@@ -56,6 +56,9 @@ void flagNotFinite(DType dtype, const void* values, size_t count, uint32_t* flag
 
 /// values := values * (*now / *before), unless the two are equal.
 void rescale(std::span<const std::span<float>> values, const float* now, const float* before, Stream stream);
+
+/// to := from.
+void copyBytes(std::byte* to, std::span<const std::byte> from, Stream stream);
 
 /// to := values, if the word is not 0.
 void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to, Stream stream);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/device/cuda/kernels.h"
 
+#include <cstring>
 #include <utility>
 
 #include "core/ops/cuda/execution.h"
@@ -36,8 +37,22 @@ Result KernelModule::find(const char* symbol, DriverFunction* function) const {
   return status;
 }
 
-KernelLauncher::KernelLauncher(const KernelModule& module, DriverStream stream)
-    : Launcher{}, module_(module), stream_(stream) {
+Result startKernel(const Driver& driver, DriverStream stream, DriverFunction function, unsigned blocks,
+                   const StartTable& table, const void* kernel, size_t bytes) {
+  // As large as the kernel's Start, whose size is a multiple of its alignment.
+  size_t whole =
+      (sizeof(StartTable) + bytes + alignof(StartTable) - 1) / alignof(StartTable) * alignof(StartTable);
+  alignas(StartTable) std::byte start[kMostArgumentBytes] = {};
+  if (whole > sizeof(start)) return kInvalidValue;
+  std::memcpy(start, &table, sizeof(table));
+  if (kernel != nullptr) std::memcpy(start + sizeof(table), kernel, bytes);
+  void* extra[] = {reinterpret_cast<void*>(kLaunchBuffer), start, reinterpret_cast<void*>(kLaunchBufferBytes),
+                   &whole, reinterpret_cast<void*>(kLaunchEnd)};
+  return driver.launchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0, stream, nullptr, extra);
+}
+
+KernelLauncher::KernelLauncher(const KernelModule& module, DriverStream stream, KernelBatch* batch)
+    : Launcher{}, module_(module), stream_(stream), batch_(batch) {
   start = [](const Launcher& launcher, const char* symbol, unsigned blocks, const void* kernel,
              size_t bytes) {
     const auto& self = static_cast<const KernelLauncher&>(launcher);
@@ -45,11 +60,8 @@ KernelLauncher::KernelLauncher(const KernelModule& module, DriverStream stream)
     DriverFunction function = nullptr;
     self.status_ = self.module_.find(symbol, &function);
     if (self.status_ != kSuccess) return;
-    void* extra[] = {reinterpret_cast<void*>(kLaunchBuffer), const_cast<void*>(kernel),
-                     reinterpret_cast<void*>(kLaunchBufferBytes), &bytes,
-                     reinterpret_cast<void*>(kLaunchEnd)};
-    self.status_ = self.module_.gpu().driver.launchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0,
-                                                          self.stream_, nullptr, extra);
+    if (self.batch_ != nullptr) return self.batch_->add(function, blocks, kernel, bytes);
+    self.status_ = startKernel(self.module_.gpu().driver, self.stream_, function, blocks, {}, kernel, bytes);
   };
 }
 

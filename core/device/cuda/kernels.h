@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/device/cuda/gpu.h"
+#include "core/device/cuda/kernel_batch.h"
 #include "core/ops/cuda/launcher.h"
 
 namespace hipress::cuda {
@@ -38,16 +39,21 @@ class KernelModule {
   mutable std::map<std::string, DriverFunction, std::less<>> functions_;
 };
 
-/// Starts the kernels of one module on one stream, and keeps the first error. The GPU must be the current one
-/// of the thread.
+/// Starts a kernel that gets `table` and, behind it, the object, if there is one.
+Result startKernel(const Driver& driver, DriverStream stream, DriverFunction function, unsigned blocks,
+                   const StartTable& table, const void* kernel, size_t bytes);
+
+/// Starts the kernels of one module on one stream, or adds their starts to `batch`, and keeps the first
+/// error. The GPU must be the current one of the thread.
 class KernelLauncher final : public Launcher {
  public:
-  KernelLauncher(const KernelModule& module, DriverStream stream);
+  KernelLauncher(const KernelModule& module, DriverStream stream, KernelBatch* batch = nullptr);
   Result status() const { return status_; }
 
  private:
   const KernelModule& module_;
   const DriverStream stream_;
+  KernelBatch* const batch_;
   mutable Result status_ = kSuccess;
 };
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "core/ops/cuda/launcher.h"
+#include "core/ops/cuda/start.h"
 #include "core/ops/tile.h"
 
 namespace hipress::cuda {

@@ -43,12 +43,14 @@ constexpr Result kInvalidDevice = 101;
 constexpr Result kInvalidContext = 201;
 constexpr Result kInvalidImage = 200;
 constexpr Result kIllegalAddress = 700;
+constexpr Result kNotReady = 600;
 constexpr int kGarbage = 0xA5;
 constexpr size_t kAlignment = 256;
 constexpr auto kLongestDelay = std::chrono::microseconds(200);
 
 /// The driver's error, as in CUDA: after a failure all calls return it until the process, or a test, ends it.
 std::atomic<int> failure{kSuccess};
+std::atomic<long> launches{0};
 std::atomic<int> workUntilFailure{-1};  // -1: no work will fail
 
 thread_local std::vector<CUctx_st*> contexts;
@@ -261,6 +263,7 @@ HIPRESS_CUDA Result cuMemsetD8Async(Address memory, unsigned char value, size_t 
   return inContext();
 }
 HIPRESS_CUDA Result cuMemcpyAsync(Address to, Address from, size_t bytes, CUstream_st* stream) {
+  ++launches;
   putOn(stream, [=] { std::memcpy(pointer(to), pointer(from), bytes); });
   return inContext();
 }
@@ -311,6 +314,10 @@ HIPRESS_CUDA Result cuEventRecord(CUevent_st* event, CUstream_st* stream) {
   }
   return outcome();
 }
+HIPRESS_CUDA Result cuEventQuery(CUevent_st* event) {
+  const std::lock_guard lock(event->reached->mutex);
+  return event->reached->reached == event->reached->recorded ? outcome() : kNotReady;
+}
 HIPRESS_CUDA Result cuEventSynchronize(CUevent_st* event) {
   const auto reached = event->reached;
   uint64_t which = 0;
@@ -352,9 +359,15 @@ HIPRESS_CUDA Result cuLaunchKernel(CUfunc_st* function, unsigned blocks, unsigne
   const std::shared_ptr<void> kernel(
       std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment), std::free);
   std::memcpy(kernel.get(), extra[1], bytes);
+  ++launches;
   const auto run = reinterpret_cast<void (*)(const void*, unsigned)>(function);
   putOn(stream, [=] { run(kernel.get(), blocks); });
   return outcome();
+}
+
+/// How many kernels and copies have been started.
+HIPRESS_CUDA long hipress_test_launches() {
+  return launches;
 }
 
 /// Makes all work after the next `work` pieces fail; with -1 no work fails from now on.

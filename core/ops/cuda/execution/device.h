@@ -12,17 +12,28 @@
 /// Makes a kernel named `symbol` of a type. At least kResident blocks of threads share a multiprocessor.
 #define HIPRESS_KERNEL(symbol, ...)                                                               \
   extern "C" __global__ void __launch_bounds__(hipress::cuda::kThreads, hipress::cuda::kResident) \
-      symbol(const __VA_ARGS__ kernel) {                                                          \
-    kernel(hipress::cuda::Block{blockIdx.x, gridDim.x});                                          \
+      symbol(const __grid_constant__ hipress::cuda::Start<__VA_ARGS__> start) {                   \
+    hipress::cuda::runOwn(start);                                                                 \
   }
 
 namespace hipress::cuda {
 
 inline constexpr unsigned kResident = 4;
 
+/// A number of the whole block of threads. It stays in shared memory, since kernels have few registers and
+/// need it seldom.
+template <unsigned kNumber>
+struct OfBlock {
+  __device__ static volatile uint32_t& place() {
+    __shared__ volatile uint32_t number;
+    return number;
+  }
+  __device__ operator size_t() const { return place(); }
+};
+
 struct Block {
-  size_t index;
-  size_t count;  ///< Blocks of the grid.
+  OfBlock<0> index;
+  OfBlock<1> count;  ///< Blocks that share the kernel's object.
 
   __device__ void sync() const { __syncthreads(); }
 
@@ -38,7 +49,7 @@ struct Block {
     if (threadIdx.x == 0) body();
   }
 
-  /// Whether this block is the last one of its grid to come here. The last block sees all earlier writes of
+  /// Whether this block is the last one of its object to come here. The last block sees all earlier writes of
   /// the others. `*ticket` is 0 before and afterwards.
   __device__ bool last(uint32_t* ticket) const {
     __shared__ bool isLast;
@@ -89,6 +100,57 @@ struct Block {
 template <typename T>
 __device__ T load(const T* at) {
   return __ldg(at);
+}
+
+/// Which object of a table `block` works for: the first whose end is behind it. A warp looks at 32 ends at
+/// once, so the search takes a read for each factor of 32.
+__device__ inline uint32_t ownerOf(uint32_t block, const uint32_t* ends, uint32_t number) {
+  const uint32_t lane = threadIdx.x % 32;
+  uint32_t first = 0;
+  while (number > 1) {
+    const uint32_t each = (number + 31) / 32;
+    const uint32_t last = (lane + 1) * each - 1;  // of this thread's part
+    const bool isBefore = last < number && load(ends + first + last) <= block;
+    const auto skipped = static_cast<uint32_t>(__popc(__ballot_sync(0xffffffffu, isBefore))) * each;
+    first += skipped;
+    number = number - skipped < each ? number - skipped : each;
+  }
+  return first;
+}
+
+/// Small objects are copied, so that their members stay in registers.
+inline constexpr size_t kMostCopiedBytes = 64;
+
+template <typename Kernel>
+__device__ void runOwn(const Start<Kernel>& start) {
+  const Block block;
+  const StartTable& table = start.table;
+  // The first warp finds what all need.
+  if (threadIdx.x < 32) {
+    uint32_t own = 0;
+    uint32_t first = 0;
+    uint32_t end = gridDim.x;
+    if (table.number != 0) {
+      own = ownerOf(blockIdx.x, table.ends, table.number);
+      first = own == 0 ? 0u : load(table.ends + own - 1);
+      end = load(table.ends + own);
+    }
+    block.index.place() = blockIdx.x - first;
+    block.count.place() = end - first;
+    OfBlock<2>::place() = own;
+  }
+  block.sync();
+  const auto* const others = static_cast<const Kernel*>(table.kernels) + OfBlock<2>::place();
+  if constexpr (sizeof(Kernel) <= kMostCopiedBytes) {
+    Kernel kernel = start.kernel;
+    if (table.number != 0) kernel = *others;
+    // Of a pointer from a table the compiler does not know it, and its code would need more registers.
+    if constexpr (requires { kernel.frame; }) __builtin_assume(__isGlobal(kernel.frame));
+    kernel(block);
+  } else {
+    const Kernel* const kernel = table.number != 0 ? others : &start.kernel;
+    (*kernel)(block);
+  }
 }
 
 /// *at += value, for all threads of the grid.

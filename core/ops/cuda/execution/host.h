@@ -14,11 +14,9 @@
 #define HIPRESS_UNROLL
 #if defined(HIPRESS_HOST_EXECUTION)
 /// A function that runs all blocks of a kernel. Weak, because several sources may make kernels of one header.
-#define HIPRESS_KERNEL(symbol, ...)                                                                          \
-  extern "C" __attribute__((weak, visibility("default"))) void symbol(const void* kernel, unsigned blocks) { \
-    for (size_t index = 0; index < blocks; ++index) {                                                        \
-      (*static_cast<const __VA_ARGS__*>(kernel))(hipress::cuda::Block{index, blocks});                       \
-    }                                                                                                        \
+#define HIPRESS_KERNEL(symbol, ...)                                                                         \
+  extern "C" __attribute__((weak, visibility("default"))) void symbol(const void* start, unsigned blocks) { \
+    hipress::cuda::runAll(*static_cast<const hipress::cuda::Start<__VA_ARGS__>*>(start), blocks);           \
   }
 #else
 #define HIPRESS_KERNEL(symbol, ...)
@@ -58,6 +56,18 @@ struct Block {
     for (unsigned j = elements; j-- > 0;) body(j);
   }
 };
+
+template <typename Kernel>
+void runAll(const Start<Kernel>& start, size_t blocks) {
+  const StartTable& table = start.table;
+  const auto* kernel = table.number == 0 ? &start.kernel : static_cast<const Kernel*>(table.kernels);
+  const auto* const behind = kernel + (table.number == 0 ? 1 : table.number);
+  for (size_t first = 0; kernel != behind; ++kernel) {
+    const size_t count = (table.number == 0 ? blocks : table.ends[table.number - (behind - kernel)]) - first;
+    for (size_t index = 0; index < count; ++index) (*kernel)(Block{index, count});
+    first += count;
+  }
+}
 
 /// Starts the kernel with HIPRESS_KERNEL's name `symbol`.
 template <typename Kernel>

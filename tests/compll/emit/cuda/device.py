@@ -52,7 +52,9 @@ def require_gpu(reason: str | None) -> None:
 
 def _launcher_library() -> ctypes.CDLL:
     sources = [Path(__file__).with_name("launcher.cc")]
-    sources += [ROOT / "core" / "device" / "cuda" / name for name in ("kernels.cc", "gpu.cc", "driver.cc")]
+    sources += [
+        ROOT / "core" / "device" / "cuda" / name for name in ("kernel_batch.cc", "kernels.cc", "gpu.cc", "driver.cc")
+    ]
     flags = ("-std=c++20", "-O1", "-fPIC", "-shared", f"-I{ROOT}")
     library = compiled("launcher.so", [os.environ.get("CXX", "c++"), *flags, *map(str, sources)])
     functions = ctypes.CDLL(str(library))

@@ -73,7 +73,7 @@ def test_fp16_compiles() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["conditional copy", "conversion", "sums of levels", "merge sum", "merge min", "merge max", "merge product"]
+    "kind", ["copies", "conversion", "sums of levels", "merge sum", "merge min", "merge max", "merge product"]
 )
 def test_kernels_of_elements_compile(kind: str) -> None:
     # One compilation for all types, so NVRTC reads the headers once.
