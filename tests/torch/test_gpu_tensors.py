@@ -16,9 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 import hipress.torch as hp
 from hipress import _core, runtime
 from hipress.torch import codec_operators, ddp, operators
-from tests.torch import shared_gpu
+from tests.torch.process_groups import shared_gpu
+from tests.torch.process_groups.shared_gpu import sharing_the_gpu
 from tests.torch.ranks import run
-from tests.torch.shared_gpu import sharing_the_gpu
 
 pytestmark = pytest.mark.slow
 

@@ -17,10 +17,10 @@ from torch.distributed.fsdp import fully_shard
 
 from hipress.torch import fsdp
 from hipress.torch.process_groups.backend import BackendOptions
-from tests.torch import shared_gpu
 from tests.torch.ddp import training
+from tests.torch.process_groups import shared_gpu
+from tests.torch.process_groups.shared_gpu import sharing_the_gpu
 from tests.torch.ranks import run
-from tests.torch.shared_gpu import sharing_the_gpu
 
 pytestmark = pytest.mark.slow
 

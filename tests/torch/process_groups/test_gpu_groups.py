@@ -14,12 +14,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hipress.torch import ddp
 from hipress.torch.process_groups.gpus.side import GpuSide
-from tests.torch import shared_gpu
-from tests.torch.process_groups import unsent
+from tests.torch.process_groups import shared_gpu, unsent
 from tests.torch.process_groups.averages import as_on_the_processor, summed_as_on_the_processor
+from tests.torch.process_groups.shared_gpu import sharing_the_gpu
 from tests.torch.process_groups.steps_that_do_not_count import steps_that_do_not_count
 from tests.torch.ranks import run
-from tests.torch.shared_gpu import sharing_the_gpu
 
 pytestmark = pytest.mark.slow
 
