@@ -31,7 +31,7 @@ WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 COMPILED := $(filter-out %.py %.pyi,$(SOURCES)) $(shell find compll -name '*.py') bindings/python/errors.py
 
 .PHONY: demo check develop test docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
-  fuzz soak
+  gpu-tests fuzz soak
 
 install: $(VENV)/installed
 
@@ -141,11 +141,16 @@ bench: install $(VENV)/development
 
 # What needs a GPU. Both fail, and say why, where there is none. TENSORFLOW_PYTHON is the Python of an environment with
 # TensorFlow for GPUs, the wheel of `make wheel` and pytest: test-gpu then tests TensorFlow's part, too.
+GPU_TESTS := tests/compll/emit/cuda/test_gpu.py tests/core/device tests/core/casync/test_devices.py \
+  tests/torch/test_gpu_tensors.py tests/torch/process_groups/test_gpu_groups.py tests/torch/fsdp/test_gpu_shards.py
+
 test-gpu: install $(VENV)/development
-	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/emit/cuda/test_gpu.py tests/core/device \
-	  tests/core/casync/test_devices.py tests/torch/test_gpu_tensors.py tests/torch/process_groups/test_gpu_groups.py \
-	  tests/torch/fsdp/test_gpu_shards.py
+	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest $(GPU_TESTS)
 	$(if $(TENSORFLOW_PYTHON),HIPRESS_REQUIRE_GPU=1 $(TENSORFLOW_PYTHON) -m pytest tests/tensorflow/gpu/test_gpu_tensors.py)
+
+# For distribution/offline_kit.py: a machine without a network runs them without make.
+gpu-tests:
+	@echo $(GPU_TESTS)
 
 bench-gpu: install $(VENV)/development
 	$(BIN)/python benchmarks/regenerate.py --gpu

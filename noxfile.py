@@ -89,7 +89,7 @@ def _pytest(
     """
     kept = Path("build/pytest", session.name)
     shutil.rmtree(kept, ignore_errors=True)
-    command = [python, "-m", "pytest", "-o", f"cache_dir={kept}", *arguments, *session.posargs]
+    command = [python, "-m", "pytest", "-o", f"cache_dir={kept}", "--durations=40", *arguments, *session.posargs]
     try:
         session.run(*command, "-n", str(processes), external=external, env=variables)
     except CommandFailed:
