@@ -284,6 +284,20 @@ def test_misuse_is_named(tmp_path: Path) -> None:
     run(_misused, 2, str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("options", "world", "text"),
+    [
+        (GroupOptions("twobit"), 2, "codec 'twobit' does not exist"),
+        (GroupOptions("int8_shared(levels=100)"), 2, "there are 2; choose options with which levels are up to 63"),
+        (GroupOptions("onebit", "hierarchical", ranks_per_host=2), 3, "ranks_per_host=2, but the process group has 3"),
+    ],
+)
+def test_a_rank_refuses_its_options_before_it_waits_for_others(options: GroupOptions, world: int, text: str) -> None:
+    """A rank that had connected closed connections that others were still making, and they told that instead."""
+    with pytest.raises(hp.InvalidArgument, match=text):
+        CompressingGroup(dist.HashStore(), 0, world, datetime.timedelta(seconds=2), options)
+
+
 @training.in_process_group
 def _lost(rank: int) -> str:
     limit = datetime.timedelta(seconds=3)

@@ -21,6 +21,7 @@ from hipress.torch.process_groups.followed import Followed
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.named_gradients import named
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.ranks import consecutive
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.states.open_step import backward_pass
 from hipress.torch.process_groups.unmet import Unmet
@@ -51,6 +52,11 @@ class CompressingGroup(dist.ProcessGroup):
 
     def __init__(self, store: Store, rank: int, size: int, timeout: datetime.timedelta, options: GroupOptions) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]  # the only form that torch takes for subclasses
+        # Before the ranks connect: one that has refused its options closes connections that others still make.
+        options.check((), whole=True)
+        options.check_sums(size)
+        if options.is_hierarchical:
+            consecutive(size, options.ranks_per_host)
         self._store, self._timeout = store, timeout
         self._made = 0
         self._groups: list[weakref.ref[Any]] = []  # that it has made
