@@ -375,19 +375,9 @@ struct Kernel1 {
             });
       }
     }
+    if (f->stop == cuda::kLost) cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
     if (block.last(&f->ticket)) {
       block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
-    }
-  }
-};
-
-template <bool kAccumulate>
-struct Kernel2 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
-    if (f->stop == cuda::kLost) {
-      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
     }
   }
 };
@@ -471,8 +461,6 @@ HIPRESS_KERNEL(int8_decode_0, decoding::Kernel0<false>)
 HIPRESS_KERNEL(int8_decode_accumulate_0, decoding::Kernel0<true>)
 HIPRESS_KERNEL(int8_decode_1, decoding::Kernel1<false>)
 HIPRESS_KERNEL(int8_decode_accumulate_1, decoding::Kernel1<true>)
-HIPRESS_KERNEL(int8_decode_2, decoding::Kernel2<false>)
-HIPRESS_KERNEL(int8_decode_accumulate_2, decoding::Kernel2<true>)
 HIPRESS_KERNEL(int8_sum_0, decoding::Sum0)
 HIPRESS_KERNEL(int8_sum_1, decoding::Sum1)
 
@@ -530,8 +518,9 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
                Kernel0<kStates>{frame, initial});
   cuda::launch(stream, kStates ? "int8_encode_states_1" : "int8_encode_1", cuda::gridFor(n),
                Kernel1<kStates>{frame});
-  cuda::launch(stream, kStates ? "int8_encode_states_2" : "int8_encode_2",
-               cuda::gridFor(cuda::kTile * most_greatest), Kernel2<kStates>{frame});
+  if (static_cast<size_t>(ops::atLeastOne(params.p_block)) > cuda::kTile)
+    cuda::launch(stream, kStates ? "int8_encode_states_2" : "int8_encode_2",
+                 cuda::gridFor(cuda::kTile * most_greatest), Kernel2<kStates>{frame});
   cuda::launch(stream, kStates ? "int8_encode_states_3" : "int8_encode_3", cuda::gridFor(most_greatest),
                Kernel3<kStates>{frame});
   cuda::launch(stream, kStates ? "int8_encode_states_4" : "int8_encode_4", cuda::gridFor(n),
@@ -564,8 +553,6 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
                Kernel0<kAccumulate>{frame, initial});
   cuda::launch(stream, kAccumulate ? "int8_decode_accumulate_1" : "int8_decode_1", cuda::gridFor(n),
                Kernel1<kAccumulate>{frame});
-  cuda::launch(stream, kAccumulate ? "int8_decode_accumulate_2" : "int8_decode_2", cuda::gridFor(n / 16),
-               Kernel2<kAccumulate>{frame});
   return arena.bytes();
 }
 

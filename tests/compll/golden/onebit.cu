@@ -447,19 +447,9 @@ struct Kernel1 {
             });
       }
     }
+    if (f->stop == cuda::kLost) cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
     if (block.last(&f->ticket)) {
       block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
-    }
-  }
-};
-
-template <bool kAccumulate>
-struct Kernel2 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
-    if (f->stop == cuda::kLost) {
-      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
     }
   }
 };
@@ -545,8 +535,6 @@ HIPRESS_KERNEL(onebit_decode_0, decoding::Kernel0<false>)
 HIPRESS_KERNEL(onebit_decode_accumulate_0, decoding::Kernel0<true>)
 HIPRESS_KERNEL(onebit_decode_1, decoding::Kernel1<false>)
 HIPRESS_KERNEL(onebit_decode_accumulate_1, decoding::Kernel1<true>)
-HIPRESS_KERNEL(onebit_decode_2, decoding::Kernel2<false>)
-HIPRESS_KERNEL(onebit_decode_accumulate_2, decoding::Kernel2<true>)
 HIPRESS_KERNEL(onebit_sum_0, decoding::Sum0)
 HIPRESS_KERNEL(onebit_sum_1, decoding::Sum1)
 
@@ -624,8 +612,9 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
                Kernel0<kStates>{frame, initial});
   cuda::launch(stream, kStates ? "onebit_encode_states_1" : "onebit_encode_1", cuda::gridFor(n),
                Kernel1<kStates>{frame});
-  cuda::launch(stream, kStates ? "onebit_encode_states_2" : "onebit_encode_2",
-               cuda::gridFor(cuda::kTile * most_count), Kernel2<kStates>{frame});
+  if (static_cast<size_t>(ops::atLeastOne(params.p_block)) > cuda::kTile)
+    cuda::launch(stream, kStates ? "onebit_encode_states_2" : "onebit_encode_2",
+                 cuda::gridFor(cuda::kTile * most_count), Kernel2<kStates>{frame});
   cuda::launch(stream, kStates ? "onebit_encode_states_3" : "onebit_encode_3", cuda::gridFor(most_blocks_2),
                Kernel3<kStates>{frame});
   cuda::launch(stream, kStates ? "onebit_encode_states_4" : "onebit_encode_4", cuda::gridFor(n),
@@ -660,8 +649,6 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
                Kernel0<kAccumulate>{frame, initial});
   cuda::launch(stream, kAccumulate ? "onebit_decode_accumulate_1" : "onebit_decode_1", cuda::gridFor(n),
                Kernel1<kAccumulate>{frame});
-  cuda::launch(stream, kAccumulate ? "onebit_decode_accumulate_2" : "onebit_decode_2", cuda::gridFor(n / 16),
-               Kernel2<kAccumulate>{frame});
   return arena.bytes();
 }
 

@@ -445,19 +445,9 @@ struct Kernel3 {
             });
       }
     }
+    if (f->stop == cuda::kLost) cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
     if (block.last(&f->ticket)) {
       block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
-    }
-  }
-};
-
-template <bool kAccumulate>
-struct Kernel4 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
-    if (f->stop == cuda::kLost) {
-      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
     }
   }
 };
@@ -493,8 +483,6 @@ HIPRESS_KERNEL(topk_decode_2, decoding::Kernel2<false>)
 HIPRESS_KERNEL(topk_decode_accumulate_2, decoding::Kernel2<true>)
 HIPRESS_KERNEL(topk_decode_3, decoding::Kernel3<false>)
 HIPRESS_KERNEL(topk_decode_accumulate_3, decoding::Kernel3<true>)
-HIPRESS_KERNEL(topk_decode_4, decoding::Kernel4<false>)
-HIPRESS_KERNEL(topk_decode_accumulate_4, decoding::Kernel4<true>)
 
 }  // namespace hipress::generated_cuda::codec_topk
 
@@ -606,8 +594,6 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
                  Kernel2<kAccumulate>{frame});
   cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_3" : "topk_decode_3", cuda::gridFor(most_index),
                Kernel3<kAccumulate>{frame});
-  cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_4" : "topk_decode_4", cuda::gridFor(n / 16),
-               Kernel4<kAccumulate>{frame});
   return arena.bytes();
 }
 

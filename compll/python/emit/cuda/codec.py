@@ -204,10 +204,13 @@ def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[Cud
     steps.settle()
     steps.emit(plan_.steps)
     sums = summing_kernels(steps)
+    fill = "cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));"
+    is_filled = steps.also(f"if (f->stop == cuda::kLost) {fill}")
     steps.end("*f->error = f->stop == cuda::kLost ? 0u : f->stop;")
-    steps.guard = "f->stop == cuda::kLost"
-    steps.kernel("cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));", "n / 16")
-    steps.flush()
+    if not is_filled:
+        steps.guard = "f->stop == cuda::kLost"
+        steps.kernel(fill, "n / 16")
+        steps.flush()
     return emitted, "\n".join(steps.host), steps.sorts, sums
 
 

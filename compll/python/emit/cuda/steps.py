@@ -42,6 +42,7 @@ class CudaSteps(OrderSteps):
         self.serial = self.scope = _Serial(function)
         self.host: list[str] = []
         self.body, self.grid = "", "1"  # the next kernel: the work of all thread blocks, and their number
+        self.only_if: str | None = None
         self.block = [
             "block.once([&] { *frame = initial; });\nblock.sync();"
         ]  # the work of one thread block afterwards
@@ -67,11 +68,21 @@ class CudaSteps(OrderSteps):
         self.settle()
         self.block.append(f"if ({self.guard}) {{\n{indented(statement, 2)}\n}}")
 
-    def kernel(self, body: str, most: str) -> None:
+    def kernel(self, body: str, most: str, only_if: str | None = None) -> None:
+        """`only_if`: what the host knows to be true if the kernel has work; None: it knows nothing."""
         self.flush()
         self.plain = None
         self.body = f"if ({self.guard}) {{\n{indented(body, 2)}\n}}"
         self.grid = f"cuda::gridFor({most})"
+        self.only_if = only_if
+
+    def also(self, statement: str) -> bool:
+        """Adds a statement to the kernel that has not ended yet; returns whether there is one with many thread
+        blocks."""
+        if not self.body:
+            return False
+        self.body += f"\n{statement}"
+        return True
 
     def flush(self) -> None:
         """Ends a kernel. The last thread block of the grid does the work of one thread block."""
@@ -92,8 +103,9 @@ class CudaSteps(OrderSteps):
         )
         frame = "frame, initial" if first else "frame"
         kernel = f"Kernel{number}<{function.flag}>"
-        self.host.append(f"cuda::launch(stream, {function.symbol(number)}, {self.grid}, {kernel}{{{frame}}});")
-        self.body, self.grid, self.block = "", "1", []
+        start = f"cuda::launch(stream, {function.symbol(number)}, {self.grid}, {kernel}{{{frame}}});"
+        self.host.append(start if self.only_if is None or after or first else f"if ({self.only_if}) {start}")
+        self.body, self.grid, self.block, self.only_if = "", "1", [], None
 
     # Scalars
 
@@ -144,7 +156,9 @@ class CudaSteps(OrderSteps):
             others, rest = (rest, []) if together else ([], rest)
             elements, finish = blocks_kernels(self.function, loop, others)
             self.kernel(elements, self.function.most(loop.vector))
-            self.kernel(finish, f"cuda::kTile * {self.function.most(blocks[0].name)}")
+            size = None if loop.block is None else self.function.bounds.known(loop.block)
+            are_long = None if size is None else f"static_cast<size_t>(ops::atLeastOne({size})) > cuda::kTile"
+            self.kernel(finish, f"cuda::kTile * {self.function.most(blocks[0].name)}", are_long)
         computed: set[str] = set()
         if loop.block is not None:
             computed = self.per_block(loop, loop.block, rest)

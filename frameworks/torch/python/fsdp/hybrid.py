@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from hipress.errors import InvalidArgument
-from hipress.torch.fsdp.units import Unit, units_of
+from hipress.torch.fsdp.units import Unit, of_same_shards, shards_of, units_of
 from hipress.torch.process_groups.compressing_group import CompressingGroup
 from hipress.torch.process_groups.named_gradients import naming
 
@@ -79,18 +79,33 @@ class HybridState:
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each gradient. Call it between two steps only."""
-        return {"groups": [group.state_dict() for group in self._groups]}
+        return {"groups": [group.state_dict() for group in self._groups], "shards": shards_of(self._units)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from the state_dict() of the same rank, of as many ranks. All ranks call it. Raises
         InvalidArgument."""
+        self._check(state)
+        for group, saved in zip(self._groups, state["groups"], strict=True):
+            group.load_state_dict(saved)
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Goes on from the state_dict() of all ranks of an earlier job with another number of replicas, in rank order.
+
+        Their residuals go into the next averages. All ranks call it. Raises InvalidArgument if none of the states is of
+        this rank's shards.
+        """
+        own = of_same_shards(saved, self._units)
+        for each in own:
+            self._check(each)
+        for number, group in enumerate(self._groups):
+            group.load_states_of([each["groups"][number] for each in own])
+
+    def _check(self, state: Mapping[str, Any]) -> None:
         if len(state["groups"]) != len(self._groups):
             raise InvalidArgument(
                 f"the state is of a model with {len(state['groups'])} groups of replicas; this one has "
                 f"{len(self._groups)}"
             )
-        for group, saved in zip(self._groups, state["groups"], strict=True):
-            group.load_state_dict(saved)
 
     @property
     def sent_bytes(self) -> int:

@@ -14,7 +14,7 @@ from hipress.options.declaration import filled
 from hipress.options.group_travel import BesideCodec, GroupTravel
 from hipress.options.signatures import takes
 from hipress.options.warmup import warmup_of
-from hipress.torch.fsdp.units import Unit, units_of
+from hipress.torch.fsdp.units import Unit, of_same_shards, shards_of, units_of
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.options import GroupOptions, chosen_codec
@@ -128,9 +128,8 @@ class ReplicaState:
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each unit. Call it between two steps only."""
-        shards = [list(unit.shard) for unit in self._units]
-        states = self._running().state_dict()
-        return with_sum({"steps": [unit.steps for unit in self._units], "shards": shards, "states": states})
+        steps, states = [unit.steps for unit in self._units], self._running().state_dict()
+        return with_sum({"steps": steps, "shards": shards_of(self._units), "states": states})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from the state_dict() of the same rank. Raises InvalidArgument if the state is of another model."""
@@ -151,13 +150,7 @@ class ReplicaState:
         """
         for each in saved:
             check_sum(each)
-        shards = [list(unit.shard) for unit in self._units]
-        own = [each for each in saved if each.get("shards") == shards]
-        if not own:
-            raise InvalidArgument(
-                f"none of the {len(saved)} states is of this rank's shards: the number of ranks of a host, or the "
-                "model, is another one"
-            )
+        own = of_same_shards(saved, self._units)
         self._running().load_states_of([each["states"] for each in own])
         for unit, steps in zip(self._units, own[0]["steps"], strict=True):
             unit.steps = int(steps)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -95,6 +95,22 @@ class Unit:
                 "every parameter of a unit that runs must have one in each backward pass, as after "
                 "set_reduce_scatter_unused_params(True)"
             )
+
+
+def shards_of(units: Sequence[Unit]) -> list[list[int]]:
+    """Of each unit, for checkpoints."""
+    return [list(unit.shard) for unit in units]
+
+
+def of_same_shards(saved: Sequence[Mapping[str, Any]], units: Sequence[Unit]) -> list[Mapping[str, Any]]:
+    """The states of the ranks that had this rank's shards. Raises InvalidArgument if there are none."""
+    own = [each for each in saved if each.get("shards") == shards_of(units)]
+    if not own:
+        raise InvalidArgument(
+            f"none of the {len(saved)} states is of this rank's shards: the number of ranks of a host, or the "
+            "model, is another one"
+        )
+    return own
 
 
 def _within(

@@ -251,6 +251,21 @@ class CompressingGroup(dist.ProcessGroup):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() of the same rank, of as many ranks, returned. All ranks call it. Raises
         InvalidArgument."""
+        self._begin_loading(state)
+        self._running().load_state_dict(state["states"])
+        self._go_on_after(state)
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Goes on from what state_dict() of all ranks of an earlier group returned, in rank order; it may have had
+        another number of ranks. All ranks call it. Raises InvalidArgument."""
+        if not saved:
+            raise InvalidArgument("load_states_of() takes a list with the states of all ranks, at least one")
+        for each in saved:
+            self._begin_loading(each)
+        self._running().load_states_of([each["states"] for each in saved])
+        self._go_on_after(saved[0])
+
+    def _begin_loading(self, state: Mapping[str, Any]) -> None:
         if not isinstance(state.get("steps"), Mapping):
             raise InvalidArgument(
                 "this is no state_dict() of a group of the backend 'hipress', or of an earlier version, in which "
@@ -264,7 +279,8 @@ class CompressingGroup(dist.ProcessGroup):
                 for name, (count, dtype, dimensions) in state["tensors"].items()
             }
         )
-        self._running().load_state_dict(state["states"])
+
+    def _go_on_after(self, state: Mapping[str, Any]) -> None:
         self._has_loaded = True
         self._steps.update(dict.fromkeys(self._steps, 0))  # also of gradients that the saved job did not have yet
         self._steps.update({name: int(step) for name, step in state["steps"].items()})
