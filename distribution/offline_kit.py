@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs what a machine with a GPU, PyTorch, NVRTC and a C++ compiler, but without a network, lacks for the tests and
-benchmarks that need a GPU.
+"""Packs what the tests and benchmarks of GPUs need on a machine without a network. The machine has a GPU, PyTorch,
+NVRTC and a C++ compiler.
 
     python -m distribution.offline_kit FOLDER --python 3.12
 
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: What is carried; the versions are those of requirements/.
+#: The kit has these packages, in the versions of requirements/.
 PACKAGES = (
     *("annotated-types", "lark", "libucx-cu12", "pybind11", "pydantic", "pydantic_core", "pytest"),
     *("scikit-build-core", "typer", "typing-inspection", "typing_extensions"),

@@ -38,7 +38,7 @@ void SlotQueue::beginLine() {
 std::span<float> SlotQueue::floats(size_t number, size_t count) {
   if (own_[number].size() < count) {
     if (blocks_.empty() || used_ + count > most_) {
-      // With what the lines so far have, a later step finds room for all in one block.
+      // So large that one block holds the lines of a later step.
       most_ = count + 2 * used_;
       const std::shared_ptr<Memory> memory = device_->memory();
       blocks_.emplace_back(memory->allocate(most_ * sizeof(float)),

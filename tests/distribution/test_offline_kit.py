@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is packed for a machine with a GPU and without a network."""
+"""The kit for a machine that has a GPU and no network."""
 
 from __future__ import annotations
 

@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
 from hipress import _core, runtime
-from hipress.torch import codec_operators, ddp, operators
+from hipress.torch import codec_operators, operators
 from tests.torch.process_groups import shared_gpu
-from tests.torch.process_groups.shared_gpu import sharing_the_gpu
 from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
@@ -76,37 +72,6 @@ def _trained(place: str) -> list[bytes]:
         model(row).sum().backward()
         optimizer.step()
     return [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
-
-
-@sharing_the_gpu
-def _hooked(rank: int, place: str) -> list[bytes]:
-    """Parameters and states after some steps of DistributedDataParallel with the hook."""
-    model = nn.Linear(2000, 50, bias=False)
-    with torch.no_grad():
-        model.weight.zero_()
-    wrapped = DistributedDataParallel(model.to(place))
-    state = ddp.compress(wrapped, codec="onebit")
-    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5)
-    for step in range(3):
-        optimizer.zero_grad()
-        row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + rank)).to(place)
-        wrapped(row).sum().backward()
-        optimizer.step()
-    states = [
-        np.asarray(values).tobytes() for each in state.state_dict()["states"].values() for values in each.values()
-    ]
-    return [model.weight.detach().cpu().numpy().tobytes(), *states]
-
-
-@pytest.mark.parametrize("carrier", shared_gpu.CARRIERS)
-def test_the_hook_on_a_gpu_gives_the_bits_and_states_of_the_processor(tmp_path: Path, carrier: str) -> None:
-    shared_gpu.required()
-    results = []
-    for place in ("cuda", "cpu"):
-        folder = tmp_path / place
-        folder.mkdir()
-        results.append(run(_hooked, 2, str(folder), carrier, place))
-    assert results[0] == results[1]
 
 
 def test_codec_operators_give_the_payloads_and_states_of_the_host() -> None:

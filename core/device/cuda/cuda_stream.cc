@@ -18,6 +18,7 @@
 #include "core/element/reduce.h"
 
 namespace hipress::cuda {
+
 CudaStream::CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu,
                        std::shared_ptr<Kernels> kernels)
     : kernels_(std::move(kernels)), shared_(std::make_shared<Shared>(std::move(device), std::move(gpu))) {
@@ -58,8 +59,10 @@ void CudaStream::waitFor(void* event) {
 
 void CudaStream::fillZeros(std::span<std::byte> bytes) {
   if (bytes.empty()) return;
-  put("filling with zeros",
-      [&] { return shared_->driver.fillAsync(addressOf(bytes.data()), 0, bytes.size(), shared_->stream); });
+  put("filling with zeros", [&] {
+    if (shared_->isJoining()) return kInvalidValue;  // it would come before the line's kernels
+    return shared_->driver.fillAsync(addressOf(bytes.data()), 0, bytes.size(), shared_->stream);
+  });
 }
 
 void CudaStream::copy(std::byte* to, std::span<const std::byte> from) {
@@ -83,6 +86,7 @@ void CudaStream::copyToHost(std::byte* staging, std::span<const std::byte> from)
 void CudaStream::putCopy(const char* what, std::byte* to, std::span<const std::byte> from) {
   if (from.empty()) return;
   put(what, [&] {
+    if (shared_->isJoining()) return kInvalidValue;
     return shared_->driver.copyAsync(addressOf(to), addressOf(from.data()), from.size(), shared_->stream);
   });
 }

@@ -16,7 +16,7 @@ namespace hipress::cuda {
 /// them.
 class KernelBatch {
  public:
-  /// What is added from now on is of a new line.
+  /// Later calls of add() belong to a new line.
   void beginLine() { lines_.emplace_back(); }
   /// Copies the kernel's object. Throws std::bad_alloc.
   void add(DriverFunction function, unsigned blocks, const void* kernel, size_t bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a kernel gets when it starts. Many starts of one kernel can be one: then the kernel gets a table of
-// their objects, and each block of threads finds its own.
+// The arguments of a kernel: its object, or a table of many objects. With a table one launch does the work of
+// all of them, and each block of threads finds its own object.
 #pragma once
 
 #include <cstddef>

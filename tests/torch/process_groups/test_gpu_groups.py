@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -84,20 +85,22 @@ def test_no_residual_is_lost_with_another_codec(tmp_path: Path, topology: str, w
 
 
 @sharing_the_gpu
-def _trained(rank: int, place: str, chosen: dict[str, Any]) -> bytes:
-    """The parameters after some steps. An element of the gradient is one value, so it is the same on every device."""
+def _trained(rank: int, place: str, chosen: dict[str, Any]) -> list[bytes]:
+    """The parameters and the codecs' states after some steps. An element of the gradient is one value, so it is the
+    same on every device."""
     model = nn.Linear(2000, 50, bias=False)
     with torch.no_grad():
         model.weight.zero_()
     wrapped = DistributedDataParallel(model.to(place), bucket_cap_mb=0.1)
-    ddp.compress(wrapped, **chosen)
+    state = ddp.compress(wrapped, **chosen)
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5)
     for step in range(4):
         optimizer.zero_grad()
         row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + rank)).to(place)
         wrapped(row).sum().backward()
         optimizer.step()
-    return bytes(model.weight.detach().cpu().numpy().tobytes())
+    kept = [each for states in state.state_dict()["states"].values() for each in states.values()]
+    return [model.weight.detach().cpu().numpy().tobytes(), *(np.asarray(each).tobytes() for each in kept)]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def _trained(rank: int, place: str, chosen: dict[str, Any]) -> bytes:
         ("thc", "ps", 4, "nccl"),
     ],
 )
-def test_a_model_of_distributed_data_parallel_gets_the_bits_of_the_processor(
+def test_a_model_of_distributed_data_parallel_and_its_states_get_the_bits_of_the_processor(
     tmp_path: Path, codec: str, topology: str, world: int, carrier: str
 ) -> None:
     chosen = {"codec": codec, "topology": topology}
@@ -126,4 +129,4 @@ def test_a_model_of_distributed_data_parallel_gets_the_bits_of_the_processor(
         results.append(run(_trained, world, str(folder), carrier, place, chosen))
     on_gpu, on_processor = results
     assert on_gpu == on_processor
-    assert len(set(on_gpu)) == 1
+    assert len({parameters for parameters, *_ in on_gpu}) == 1

@@ -69,7 +69,7 @@ class CudaSteps(OrderSteps):
         self.block.append(f"if ({self.guard}) {{\n{indented(statement, 2)}\n}}")
 
     def kernel(self, body: str, most: str, only_if: str | None = None) -> None:
-        """`only_if`: what the host knows to be true if the kernel has work; None: it knows nothing."""
+        """`only_if`: the host's condition, without which the kernel has no work; None: the host starts it always."""
         self.flush()
         self.plain = None
         self.body = f"if ({self.guard}) {{\n{indented(body, 2)}\n}}"
