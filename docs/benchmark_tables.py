@@ -71,10 +71,19 @@ def beside(row: Row, peer_s: float | None) -> str:
     return f"**{times(ratio)}**" if is_ours and ratio < 1 else times(ratio)
 
 
+#: Peers: who computes, over which library, and the type of gradients on the wire.
+_PEERS = {
+    "gloo-fp32": "DDP's all-reduce (Gloo), float32",
+    "gloo-fp16": "torch's fp16 hook (Gloo), float16",
+    "powersgd": "torch's PowerSGD hook (Gloo), float32 factors",
+    "horovod": "Horovod (Gloo), float32",
+}
+
+
 def _system_cells(row: Row, half: float | None) -> tuple[str, ...]:
+    name = _PEERS.get(row["system"], str(row["system"]))
     if row["time_s"] is None:
-        return (str(row["system"]), NOT_MEASURED, *[""] * 6)
-    name = str(row["system"])
+        return (name, NOT_MEASURED, *[""] * 6)
     if name.startswith("hook-"):
         name = f"DDP's hook, `{row['codec']}`"
     elif row.get("topology"):

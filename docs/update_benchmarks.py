@@ -89,8 +89,9 @@ files. `make bench` measures everything again and writes this page.
 _GPU = """\
 `make bench-gpu` measures codecs with their states on a GPU. *Copy*: the same tensor from one place of the GPU's memory
 to another. Encoding reads gradient and residual and writes the next residual, so it moves at least 1.5 times the bytes
-of a copy. A codec with blocks reads both twice, so it moves 2.5 times these bytes. Sorting and selecting (`threshold`,
-`dynamiq`, `sparseloco`, `adacomp`, `topk`) and the transforms of `thc` are not yet fast.
+of a copy. When this was measured, a codec with blocks read both twice, so it moved 2.5 times these bytes; now it reads
+them once. Sorting and selecting (`threshold`, `dynamiq`, `sparseloco`, `adacomp`, `topk`) and the transforms of `thc`
+are not yet fast.
 """
 _HOOKS = """\
 The rows of DDP's hook are [hipress.torch.ddp](guide/pytorch.md) with DDP's buckets over the model's own Gloo group.
@@ -200,9 +201,9 @@ time of a step without synchronisation. *To the loss of DDP's half*: the time un
 of its steps.
 """
 _TRAINING = """\
-*Over*: the library that carries the gradients. *Speedup*: the time of DDP (MXNet: of `dist-sync`), divided by the time
-of this system. *Beside torch's 16-bit hook*: the same with the faster of DDP's fp16 and bf16 hooks; HiPress loses in
-the bold cells.
+*Over*: the library that carries the gradients. They travel as float32, with `ddp-fp16` and `ddp-bf16` as these types.
+*Speedup*: the time of DDP (MXNet: of `dist-sync`), divided by the time of this system. *Beside torch's 16-bit hook*:
+the same with the faster of DDP's fp16 and bf16 hooks; HiPress loses in the bold cells.
 
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
 images or four texts. With a smaller batch a rank computes less but compresses the same amount, on the same two cores.
@@ -362,7 +363,7 @@ def peers_block(load: Load) -> str:
             lines.append((model, rate, tables.seconds(time_s), *speedups, tables.times(ours.get("limit_ratio"))))
     if not measured:
         return f"{tables.NOT_MEASURED.capitalize()} yet.\n"
-    peers_heads = "Gloo: | Gloo, fp16 hook: | PowerSGD: | Horovod:"
+    peers_heads = "Gloo, float32: | Gloo, fp16 hook: | PowerSGD, float32: | Horovod, float32:"
     heads = f"Gradients of | Links | HiPress `onebit`: | {peers_heads} | Time / limit:"
     return tables.table(heads, lines) + "\n" + _without(load)
 

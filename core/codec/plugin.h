@@ -14,7 +14,7 @@ namespace hipress {
 
 /// Grows with every change of this file, of codec.h, generated_codec.h, options.h, parallel.h, registry.h,
 /// summed_encoding.h, cuda_codec.h, or of the part of core/element that generated code uses.
-inline constexpr uint32_t kCodecPluginAbi = 8;
+inline constexpr uint32_t kCodecPluginAbi = 9;
 
 struct CodecPlugin {
   uint32_t abi = kCodecPluginAbi;  ///< Always the first field: a reader reads no other field if it differs.

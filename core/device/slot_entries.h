@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a device does with many slots of a process group's average at once (slots/): the lists of such work.
-// All pointers are the device's. Kernels read these types, too.
+// All pointers are the device's. Kernels read these types, too. No type has room between its members, so that
+// a device recognises a list that it already has.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +14,9 @@ namespace hipress {
 struct SlotSpan {
   void* values;
   size_t count;
-  uint32_t elementBytes;  ///< 2, 4 or 8.
   uint32_t* word;
-  uint32_t found = 1;  ///< What a kernel writes to the word.
+  uint32_t elementBytes;  ///< 2, 4 or 8.
+  uint32_t found = 1;     ///< What a kernel writes to the word.
 };
 
 /// The end of an encoding: a message's header.
@@ -32,10 +33,11 @@ struct SlotSeal {
   const uint32_t*
       refused;             ///< 1 + the rank whose contribution was refused, or 0; nullptr: of a contribution.
   const uint32_t* errors;  ///< Of decoding the contribution of each rank, or 0; nullptr: of a contribution.
+  uint32_t* absent;        ///< := kSlotAbsent or kSlotRefused, or 0; nullptr: the message is not an average.
   uint32_t ranks;
-  uint32_t* absent;  ///< := kSlotAbsent or kSlotRefused, or 0; nullptr: the message is not an average.
   uint8_t raw;
   uint8_t dtype;
+  uint16_t unused = 0;
 };
 
 /// Values of SlotSeal::absent and SlotCheck::absent.
@@ -53,6 +55,7 @@ struct SlotCheck {
   uint32_t sender;
   uint8_t raw;
   uint8_t dtype;
+  uint16_t unused = 0;
   uint32_t* refused;  ///< kSlotRefusal words; they keep the first refusal.
   uint32_t* nonzero;  ///< Of a contribution or partial sum: := 1 unless the gradient was zeros. nullptr:
                       ///< nobody asks.

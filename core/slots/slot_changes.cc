@@ -54,14 +54,14 @@ void SlotChanges::discard() {
 
 void SlotChanges::look(DeviceStream& stream, const SlotValues& average) const {
   if (!keepsStates_ || average.count == 0) return;
-  const SlotSpan values{average.data, average.count, static_cast<uint32_t>(elementSize(average.dtype)),
-                        verdict()};
+  const SlotSpan values{average.data, average.count, verdict(),
+                        static_cast<uint32_t>(elementSize(average.dtype))};
   stream.findNotFinite(average.dtype, std::span(&values, 1));
 }
 
 void SlotChanges::writeVerdict(DeviceStream& stream, std::byte* to) const {
   stream.fillZeros({to, sizeof(float)});
-  const SlotSpan asked{verdict(), 1, sizeof(uint32_t), reinterpret_cast<uint32_t*>(to),
+  const SlotSpan asked{verdict(), 1, reinterpret_cast<uint32_t*>(to), sizeof(uint32_t),
                        std::bit_cast<uint32_t>(1.0F)};
   stream.findNonzero(std::span(&asked, 1));
 }

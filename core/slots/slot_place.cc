@@ -32,7 +32,7 @@ std::span<float> SlotPlace::floats() const {
 }
 
 SlotSpan SlotPlace::spanOf(uint32_t* word) const {
-  return {elements().data(), count(), static_cast<uint32_t>(elementSize(slot().dtype)), word};
+  return {elements().data(), count(), word, static_cast<uint32_t>(elementSize(slot().dtype))};
 }
 
 std::span<const float> SlotPlace::own(float factor) const {

@@ -124,8 +124,8 @@ void SummedTensor::makeStatistics(DeviceStream& stream, const SlotValues& values
   own.call.statistics = statistics;
   stream.makeStatistics(own.call);
   const float found = own.codec->summed()->reduction() == StatisticsReduction::kMin ? -1.0F : 1.0F;
-  const SlotSpan asked{values.data, values.count, static_cast<uint32_t>(elementSize(values.dtype)),
-                       reinterpret_cast<uint32_t*>(gradient), std::bit_cast<uint32_t>(found)};
+  const SlotSpan asked{values.data, values.count, reinterpret_cast<uint32_t*>(gradient),
+                       static_cast<uint32_t>(elementSize(values.dtype)), std::bit_cast<uint32_t>(found)};
   stream.findNonzero(std::span(&asked, 1));
 }
 

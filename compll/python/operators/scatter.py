@@ -130,10 +130,7 @@ def _cuda_element(work: CudaPass, sink: plan.ScatterTo) -> None:
 
 def _cuda_before(steps: CudaSteps, sink: plan.ScatterTo, over: str) -> None:
     if sink.place.kind == "gradient":
-        steps.flush()
-        steps.kernel("cuda::fillAll(block, f->output, f->n, 0.0f);", "n")
-        steps.flush()
-        steps.host[-1] = f"if (!kAccumulate) {steps.host[-1]}"
+        steps.kernel("if (!kAccumulate) cuda::fillAll(block, f->output, f->n, 0.0f);", "n")
 
 
 CUDA = SinkLowering(_cuda_element, _cuda_before)

@@ -138,7 +138,7 @@ CPU = CpuSink(_cpu_element, _cpu_before, per_block=_cpu_block)
 
 def _cuda_element(work: CudaPass, sink: SelectTo) -> None:
     key = key_of(work.tile, sink.op)
-    work.tile.lines.append(f"{work.tile.pointer(f'k_{work.names(sink.name)}')}[i] = {key};")
+    work.tile.store(work.tile.pointer(f"k_{work.names(sink.name)}"), "uint32_t", key)
 
 
 def _cuda_before(steps: CudaSteps, sink: SelectTo, over: str) -> None:

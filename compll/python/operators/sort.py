@@ -156,7 +156,7 @@ CPU = CpuSink(_cpu_element, _cpu_before, _cpu_after, _cpu_chunks)
 
 def _cuda_element(work: CudaPass, sink: plan.KeysTo) -> None:
     key = key_of(work.tile, sink.op)
-    work.tile.lines.append(f"{work.tile.pointer(f'k_{work.names(sink.name)}')}[i] = {key};")
+    work.tile.store(work.tile.pointer(f"k_{work.names(sink.name)}"), key_type(sink.op), key)
 
 
 def _cuda_before(steps: CudaSteps, sink: plan.KeysTo, over: str) -> None:

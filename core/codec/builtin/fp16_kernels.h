@@ -15,6 +15,9 @@ namespace hipress::cuda::fp16 {
 
 inline constexpr uint32_t kWrongSize = 1;
 
+using Half = One<uint16_t>;
+using Value = One<float>;
+
 struct Encode {
   const float* values;
   float scale;
@@ -25,8 +28,15 @@ struct Encode {
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
     for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
-      block.elements(tileCount(tile, count),
-                     [&](unsigned j) { message[tile + j] = floatToHalf(scale * load(values + tile + j)); });
+      block.rows<Value, Half>(
+          tileCount(tile, count),
+          [&](unsigned j, auto some, Value* given) {
+            loadRow(some, values + tile + j, given, &Value::value);
+          },
+          [&](unsigned, const Value& given, Half& made) { made.value = floatToHalf(scale * given.value); },
+          [&](unsigned j, auto some, const Half* made) {
+            storeRow(some, message + tile + j, made, &Half::value);
+          });
     }
     if (block.index != 0) return;
     block.once([&] {
@@ -52,13 +62,27 @@ struct Decode {
     if (block.index == 0) block.once([&] { *error = fits || lost ? 0u : kWrongSize; });
     if (!fits && !lost) return;
     for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
-      block.elements(tileCount(tile, count), [&](unsigned j) {
-        const size_t i = tile + j;
-        const float value = lost ? static_cast<float>(NAN) : halfToFloat(load(payload + i));
-        output[i] = kAccumulate ? output[i] + value : value;
-      });
+      block.rows<Given, Value>(
+          tileCount(tile, count),
+          [&](unsigned j, auto some, Given* given) {
+            if (!lost) loadRow(some, payload + tile + j, given, &Given::half);
+            if (kAccumulate) readRow(some, output + tile + j, given, &Given::old);
+          },
+          [&](unsigned, const Given& given, Value& made) {
+            const float value = lost ? static_cast<float>(NAN) : halfToFloat(given.half);
+            made.value = kAccumulate ? given.old + value : value;
+          },
+          [&](unsigned j, auto some, const Value* made) {
+            storeRow(some, output + tile + j, made, &Value::value);
+          });
     }
   }
+
+ private:
+  struct Given {
+    uint16_t half;
+    float old;
+  };
 };
 
 /// Adds messages and values.
@@ -86,7 +110,10 @@ struct Sum {
     if (block.index == 0 && sum.tile == 0) block.once([&] { *one.error = fits || lost ? 0u : kWrongSize; });
     if (!fits) return sum.addEverywhere(block, k, lost ? static_cast<float>(NAN) : 0.0f);
     const auto* const payload = reinterpret_cast<const uint16_t*>(one.payload) + sum.tile;
-    block.elements(sum.count, [&](unsigned j) { sum.put(k, j, halfToFloat(load(payload + j))); });
+    block.rows<Half, None>(
+        sum.count,
+        [&](unsigned j, auto some, Half* loaded) { loadRow(some, payload + j, loaded, &Half::value); },
+        [&](unsigned j, const Half& loaded, None) { sum.put(k, j, halfToFloat(loaded.value)); }, Nowhere{});
   }
 };
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -142,6 +143,7 @@ void CudaStream::encode(const DeviceEncode& call) {
     Result status = kSuccess;
     const size_t bytes = codec.table().encodeScratchBytes(given.params, given.count);
     given.scratch = shared_->scratchOf(bytes, &status);
+    if (status == kSuccess) given.counters = shared_->countersOf(&status);
     if (status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().encode(given, &launcher);
@@ -164,6 +166,7 @@ void CudaStream::decode(const DeviceDecode& call) {
     Result status = kSuccess;
     const size_t bytes = codec.table().decodeScratchBytes(given.params, given.count, given.capacity);
     given.scratch = shared_->scratchOf(bytes, &status);
+    if (status == kSuccess) given.counters = shared_->countersOf(&status);
     if (status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().decode(given, &launcher);
@@ -209,6 +212,7 @@ void CudaStream::makeStatistics(const DeviceSummed& call) {
     Result status = kSuccess;
     given.scratch =
         shared_->scratchOf(codec.table().statisticsScratchBytes(given.params, given.count), &status);
+    if (status == kSuccess) given.counters = shared_->countersOf(&status);
     if (status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().statistics(given, &launcher);
@@ -236,6 +240,7 @@ void CudaStream::makeLevels(const DeviceSummed& call) {
     Result status = kSuccess;
     given.scratch = shared_->scratchOf(
         codec.table().agreedScratchBytes(given.params, given.count, given.agreedBytes), &status);
+    if (status == kSuccess) given.counters = shared_->countersOf(&status);
     if (status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().encodeAgreed(given, &launcher);
@@ -343,19 +348,22 @@ template <typename Kernel, typename Entry>
 void CudaStream::putSlots(const char* symbol, Kernel kernel, std::span<const Entry> entries) {
   if (entries.empty()) return;
   const auto kernels = kernelsOf(slotKernels());
+  static_assert(std::has_unique_object_representations_v<Entry>);
   put("work on slots", [&] {
-    const KernelLauncher launcher = shared_->launcher(*kernels);
-    for (size_t first = 0; first < entries.size(); first += kMostEntries) {
-      const auto some = entries.subspan(first, std::min<size_t>(kMostEntries, entries.size() - first));
-      std::ranges::copy(some, kernel.entries);
-      const auto number = static_cast<unsigned>(some.size());
-      unsigned blocks = number * kEntryBlocks;
-      if constexpr (requires { kernel.number; }) {
-        kernel.number = number;
-        blocks = 1;
-      }
-      launch(&launcher, symbol, blocks, kernel);
+    if (shared_->isJoining()) return kInvalidValue;  // the list would come before the line's kernels
+    const auto bytes = std::as_bytes(entries);
+    Result status = kSuccess;
+    const std::byte* const there = shared_->tablesOf({bytes.begin(), bytes.end()}, &status);
+    if (status != kSuccess) return status;
+    kernel.entries = reinterpret_cast<const Entry*>(there);
+    const auto number = static_cast<unsigned>(entries.size());
+    unsigned blocks = number * kEntryBlocks;
+    if constexpr (requires { kernel.number; }) {
+      kernel.number = number;
+      blocks = 1;
     }
+    const KernelLauncher launcher = shared_->launcher(*kernels);
+    launch(&launcher, symbol, blocks, kernel);
     return launcher.status();
   });
 }
@@ -390,6 +398,10 @@ bool CudaStream::isJoining() const {
 }
 
 void CudaStream::together(std::span<const std::function<void()>> lines) {
+  if (lines.size() > kMostJoined) {
+    together(lines.first(kMostJoined));
+    return together(lines.subspan(kMostJoined));
+  }
   KernelBatch batch;
   bool joins = false;
   {
@@ -409,9 +421,10 @@ void CudaStream::together(std::span<const std::function<void()>> lines) {
   };
   // Also if a line throws: then nothing starts.
   const std::unique_ptr<KernelBatch, decltype(leave)> joining(&batch, leave);
-  for (const auto& line : lines) {
+  for (size_t number = 0; number < lines.size(); ++number) {
+    shared_->line = number;
     batch.beginLine();
-    line();
+    lines[number]();
   }
   put("work of many tensors", [&] { return shared_->start(batch); });
 }

@@ -10,6 +10,9 @@ namespace {
 
 /// As encodes, decodes and sums want it.
 constexpr size_t kScratchAlignment = 256;
+/// Of tables that a stream keeps: those of some steps of large models.
+constexpr size_t kMostTables = 256;
+constexpr size_t kMostTablesBytes = size_t{16} << 20;
 
 }  // namespace
 
@@ -20,6 +23,8 @@ CudaStream::Shared::~Shared() {
     driver.hostFree(each.memory);
   }
   for (const DriverEvent event : events) driver.eventDestroy(event);
+  for (const Tables& each : tables) driver.memoryFree(each.memory);
+  if (counters != nullptr) driver.memoryFree(addressOf(counters));
   for (void* block : scratch) driver.memoryFree(addressOf(block));
   if (owned) driver.streamDestroy(stream);
 }
@@ -42,6 +47,55 @@ void* CudaStream::Shared::scratchOf(size_t bytes, Result* status) {
   usedBytes = bytes;
   heldBytes += room;
   return block;
+}
+
+Counters* CudaStream::Shared::countersOf(Result* status) {
+  if (counters == nullptr) {
+    constexpr size_t kBytes = kMostJoined * sizeof(Counters);
+    Address memory = 0;
+    *status = driver.memoryAllocate(&memory, kBytes);
+    if (*status != kSuccess) return nullptr;
+    counters = reinterpret_cast<Counters*>(memory);
+    *status = driver.fillAsync(memory, 0, kBytes, stream);
+    if (*status != kSuccess) return nullptr;
+  }
+  return counters + (isJoining() ? line : 0);
+}
+
+const std::byte* CudaStream::Shared::tablesOf(std::vector<std::byte> content, Result* status) {
+  const auto found = std::ranges::find(tables, content, &Tables::content);
+  if (found != tables.end()) {
+    std::rotate(found, found + 1, tables.end());
+    return reinterpret_cast<const std::byte*>(tables.back().memory);
+  }
+  const Address memory = roomForTables(content.size(), status);
+  if (*status != kSuccess) return nullptr;
+  void* const from = stage(content, status);
+  if (*status != kSuccess) return nullptr;
+  *status = driver.copyAsync(memory, addressOf(from), content.size(), stream);
+  if (*status == kSuccess) *status = driver.eventRecord(staged.back().copied, stream);
+  // Later work may take the room only behind the kernels that read it, which are on the stream before it.
+  if (*status == kSuccess && !tables.empty() && tables.back().memory == memory)
+    tables.back().content = std::move(content);
+  return reinterpret_cast<const std::byte*>(memory);
+}
+
+Address CudaStream::Shared::roomForTables(size_t bytes, Result* status) {
+  const size_t room = std::bit_ceil(bytes);
+  if (tables.size() < kMostTables && tablesBytes + room <= kMostTablesBytes) {
+    Tables made;
+    *status = driver.memoryAllocate(&made.memory, room);
+    if (*status != kSuccess) return 0;
+    made.room = room;
+    tablesBytes += room;
+    tables.push_back(std::move(made));
+    return tables.back().memory;
+  }
+  const auto fits = std::ranges::find_if(tables, [&](const Tables& each) { return each.room >= bytes; });
+  if (fits == tables.end()) return addressOf(scratchOf(bytes, status));
+  fits->content.clear();
+  std::rotate(fits, fits + 1, tables.end());
+  return tables.back().memory;
 }
 
 void* CudaStream::Shared::stage(const std::vector<std::byte>& bytes, Result* status) {
@@ -68,18 +122,10 @@ void* CudaStream::Shared::stage(const std::vector<std::byte>& bytes, Result* sta
 }
 
 Result CudaStream::Shared::start(const KernelBatch& joined) {
-  std::vector<std::byte> tables;
-  const std::vector<KernelBatch::Joined> starts = joined.join(tables);
+  std::vector<std::byte> content;
+  const std::vector<KernelBatch::Joined> starts = joined.join(content);
   Result status = kSuccess;
-  const std::byte* there = nullptr;
-  if (!tables.empty()) {
-    there = static_cast<const std::byte*>(scratchOf(tables.size(), &status));
-    if (status != kSuccess) return status;
-    void* const from = stage(tables, &status);
-    if (status != kSuccess) return status;
-    status = driver.copyAsync(addressOf(there), addressOf(from), tables.size(), stream);
-    if (status == kSuccess) status = driver.eventRecord(staged.back().copied, stream);
-  }
+  const std::byte* const there = content.empty() ? nullptr : tablesOf(std::move(content), &status);
   for (const KernelBatch::Joined& each : starts) {
     if (status != kSuccess) return status;
     StartTable table{};

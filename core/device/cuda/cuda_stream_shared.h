@@ -10,8 +10,12 @@
 
 #include "core/device/cuda/cuda_stream.h"
 #include "core/device/cuda/kernel_batch.h"
+#include "core/ops/cuda/cuda_codec.h"
 
 namespace hipress::cuda {
+
+/// The most lines of a batch.
+inline constexpr size_t kMostJoined = 4096;
 
 /// The parts that the GPU may still use when the stream's owner has ended.
 struct CudaStream::Shared {
@@ -20,6 +24,13 @@ struct CudaStream::Shared {
     void* memory = nullptr;
     size_t bytes = 0;
     DriverEvent copied = nullptr;
+  };
+
+  /// Tables of joined starts, in the device's memory.
+  struct Tables {
+    std::vector<std::byte> content;
+    Address memory = 0;
+    size_t room = 0;
   };
 
   Shared(std::shared_ptr<Device> owner, std::shared_ptr<const Gpu> used)
@@ -36,8 +47,16 @@ struct CudaStream::Shared {
   /// Until the next call, in a batch until its end. Returns nullptr, with the failure in `status`, if memory
   /// is short.
   void* scratchOf(size_t bytes, Result* status);
+  /// The counters of the line at hand, or of work that is not joined: zeros, which work leaves as zeros.
+  /// Returns nullptr, with the failure in `status`, if memory is short.
+  Counters* countersOf(Result* status);
   /// Starts what has been joined.
   Result start(const KernelBatch& joined);
+  /// The place of these tables in the device's memory. Steps are alike, so that it often has them already.
+  const std::byte* tablesOf(std::vector<std::byte> content, Result* status);
+  /// Room for tables of this size: new, or the room of those that were used least lately. In `scratch` if
+  /// neither is there.
+  Address roomForTables(size_t bytes, Result* status);
   /// Host memory of these bytes that the GPU copies later; nullptr, with the failure in `status`.
   void* stage(const std::vector<std::byte>& bytes, Result* status);
   /// A recorded event; nullptr: the recording failed.
@@ -57,7 +76,11 @@ struct CudaStream::Shared {
   size_t scratchBytes = 0;          // of the last one
   size_t usedBytes = 0;             // of the last one, by the batch
   size_t heldBytes = 0;             // of all
+  Counters* counters = nullptr;     // kMostJoined of them, or nullptr
+  size_t line = 0;                  // of the batch
   std::vector<Staged> staged;
+  std::vector<Tables> tables;  // the last one was used last
+  size_t tablesBytes = 0;      // the room of all
   KernelBatch* batch = nullptr;
   std::thread::id joiner;  // of the batch
   Failure failure;

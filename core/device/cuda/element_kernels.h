@@ -10,6 +10,7 @@
 
 #include "core/element/folds.h"
 #include "core/ops/cuda/execution.h"
+#include "core/ops/cuda/rows.h"
 
 namespace hipress::cuda {
 
@@ -53,6 +54,11 @@ struct Reduce {
 /// sum := factor * values, or sum += factor * values.
 template <typename Type, bool kAccumulate>
 struct Add {
+  struct Given {
+    typename Type::Element value;
+    float old;
+  };
+
   const typename Type::Element* values;
   float factor;
   float* sum;
@@ -60,10 +66,19 @@ struct Add {
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
     for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
-      block.elements(tileCount(tile, count), [&](unsigned j) {
-        const float scaled = factor * Type::widen(load(values + tile + j));
-        sum[tile + j] = kAccumulate ? sum[tile + j] + scaled : scaled;
-      });
+      block.rows<Given, One<float>>(
+          tileCount(tile, count),
+          [&](unsigned j, auto some, Given* given) {
+            loadRow(some, values + tile + j, given, &Given::value);
+            if (kAccumulate) readRow(some, sum + tile + j, given, &Given::old);
+          },
+          [&](unsigned, const Given& given, One<float>& made) {
+            const float scaled = factor * Type::widen(given.value);
+            made.value = kAccumulate ? given.old + scaled : scaled;
+          },
+          [&](unsigned j, auto some, const One<float>* made) {
+            storeRow(some, sum + tile + j, made, &One<float>::value);
+          });
     }
   }
 };
@@ -71,14 +86,23 @@ struct Add {
 /// output := values, rounded. `output` may be `values` itself only if both have the same type.
 template <typename Type>
 struct Narrow {
+  using Narrowed = One<typename Type::Element>;
+
   const float* values;
   typename Type::Element* output;
   size_t count;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
     for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
-      block.elements(tileCount(tile, count),
-                     [&](unsigned j) { output[tile + j] = Type::narrow(values[tile + j]); });
+      block.rows<One<float>, Narrowed>(
+          tileCount(tile, count),
+          [&](unsigned j, auto some, One<float>* given) {
+            readRow(some, values + tile + j, given, &One<float>::value);
+          },
+          [&](unsigned, const One<float>& given, Narrowed& made) { made.value = Type::narrow(given.value); },
+          [&](unsigned j, auto some, const Narrowed* made) {
+            storeRow(some, output + tile + j, made, &Narrowed::value);
+          });
     }
   }
 };

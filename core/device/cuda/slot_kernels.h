@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of the averages over a process group (device/slot_entries.h). One launch serves many slots, which
-// mostly are small; a block that has nothing to do ends at once.
+// Kernels of the averages over a process group (device/slot_entries.h). One launch serves all slots, which
+// mostly are small; a block that has nothing to do ends at once. The entries are in the device's memory.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,6 @@
 
 namespace hipress::cuda {
 
-/// Entries of one launch: CUDA passes 4 KiB of arguments.
-inline constexpr unsigned kMostEntries = 40;
 /// Blocks for each entry that has values.
 inline constexpr unsigned kEntryBlocks = 16;
 
@@ -28,7 +26,7 @@ HIPRESS_DEVICE void forEntry(const Block& block, const Entry* entries, Body body
 
 /// *word := found if a bit of a value is set; otherwise it stays.
 struct FindNonzero {
-  SlotSpan entries[kMostEntries];
+  const SlotSpan* entries;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
     forEntry(block, entries, [](const SlotSpan& entry, size_t first, size_t threads) {
@@ -56,7 +54,7 @@ struct FindNonzero {
 
 /// *word := found if a value is not finite: all bits of its exponent are set.
 struct FindNotFinite {
-  SlotSpan entries[kMostEntries];
+  const SlotSpan* entries;
   uint64_t exponent;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
@@ -84,7 +82,7 @@ struct FindNotFinite {
 
 /// values := 0 if *word is not 0.
 struct ClearUnlessZero {
-  SlotSpan entries[kMostEntries];
+  const SlotSpan* entries;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
     forEntry(block, entries, [](const SlotSpan& entry, size_t first, size_t threads) {
@@ -97,20 +95,22 @@ struct ClearUnlessZero {
 
 /// See SlotSeal. *verdict := 1 for an average or a contribution that is not finite.
 struct SealSlots {
-  SlotSeal entries[kMostEntries];
+  const SlotSeal* entries;
   unsigned number;
   uint32_t* verdict;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
     block.threads([&](unsigned t) {
-      if (t < number && sealMessage(entries[t])) *verdict = 1u;
+      for (unsigned each = t; each < number; each += kThreads) {
+        if (sealMessage(entries[each])) *verdict = 1u;
+      }
     });
   }
 };
 
 /// See SlotCheck. *verdict := 1 for a message with values that are not finite.
 struct CheckSlots {
-  SlotCheck entries[kMostEntries];
+  const SlotCheck* entries;
   unsigned number;
   uint32_t* verdict;
 
@@ -119,9 +119,10 @@ struct CheckSlots {
     block.once([&] { refused = 0; });
     block.sync();
     block.threads([&](unsigned t) {
-      if (t >= number) return;
-      if (readMessage(entries[t])) *verdict = 1u;
-      if (!isExpected(entries[t])) refused = 1;
+      for (unsigned each = t; each < number; each += kThreads) {
+        if (readMessage(entries[each])) *verdict = 1u;
+        if (!isExpected(entries[each])) refused = 1;
+      }
     });
     block.sync();
     // One thread writes, because a slot may have several messages.
@@ -135,7 +136,7 @@ struct CheckSlots {
 
 /// See SlotRestore. All states become those of before if *verdict is not 0.
 struct RestoreSlots {
-  SlotRestore entries[kMostEntries];
+  const SlotRestore* entries;
   const uint32_t* verdict;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {

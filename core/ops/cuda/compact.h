@@ -4,6 +4,8 @@
 // elements. From the running sums of these (scan.h), each tile knows the place of its elements.
 #pragma once
 
+#include <cstring>
+
 #include "core/ops/cuda/execution.h"
 
 namespace hipress::cuda {
@@ -18,19 +20,28 @@ inline size_t tileCounts(size_t length) {
   return length / kTile + 1;
 }
 
-/// Makes mask and count of a tile. `keep` has 0 or 1 for each of the tile's elements, in shared memory.
+/// Makes mask and count of a tile. `keep` has 0 or 1 for each of the tile's elements, in shared memory, at a
+/// multiple of four.
 HIPRESS_DEVICE inline void maskTile(const Block& block, const uint8_t* keep, unsigned count, size_t tile,
                                     uint32_t* mask, uint32_t* counts) {
+  static_assert(kTile == 4 * kThreads);
+  HIPRESS_SHARED uint8_t fours[kThreads];
   HIPRESS_SHARED uint32_t kept[kMaskWords];
   uint32_t* const words = mask + tile / 32;
   block.threads([&](unsigned t) {
+    uint32_t bytes = 0;
+    std::memcpy(&bytes, static_cast<const uint8_t*>(__builtin_assume_aligned(keep, 4)) + 4 * t, 4);
+    const unsigned here = 4 * t >= count ? 0 : (count - 4 * t < 4 ? count - 4 * t : 4);
+    // The product has the four bytes' lowest bits side by side, from bit 24 on.
+    const uint32_t bits = ((bytes & 0x01010101u) * 0x01020408u) >> 24;
+    fours[t] = static_cast<uint8_t>(bits & ((1u << here) - 1u));
+  });
+  block.sync();
+  block.threads([&](unsigned t) {
     if (t >= kMaskWords) return;
     uint32_t word = 0;
-    for (unsigned bit = 0; bit < 32; ++bit) {
-      // Neighbouring threads begin at different bits, because of the banks of shared memory.
-      const unsigned place = (bit + 4 * t) % 32;
-      if (32 * t + place < count) word |= static_cast<uint32_t>(keep[32 * t + place]) << place;
-    }
+    for (unsigned each = 0; each < 8; ++each)
+      word |= static_cast<uint32_t>(fours[8 * t + each]) << (4 * each);
     words[t] = word;
     kept[t] = bitsSet(word);
   });

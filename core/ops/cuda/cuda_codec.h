@@ -15,6 +15,14 @@ namespace hipress::cuda {
 /// Sizes of messages have 32 bits.
 inline constexpr size_t kMostMessageBytes = 0xffffffff;
 
+/// What the blocks of threads of a function's first kernel find out together. All zeros before a call, and
+/// when its work is done.
+struct Counters {
+  unsigned long long bad;  ///< Values that are not finite.
+  uint32_t ticket;
+  uint32_t stop;  ///< A number for refusal().
+};
+
 /// Input and output of an encode. All pointers are the device's, except the arrays `before` and `after`
 /// themselves. Vectors have `count` floats and must not overlap.
 struct CudaEncode {
@@ -32,7 +40,8 @@ struct CudaEncode {
   uint32_t* messageBytes;  ///< 0 if the gradient or a new state is not finite: the caller keeps `before`.
   uint32_t* error;         ///< 0, or a number for refusal(): the program broke a rule.
   void* scratch;           ///< Room for encodeScratchBytes(), aligned to 256 bytes.
-  const uint8_t* agreed;   ///< Of encodeAgreed(): the statistics, aligned to 4 bytes.
+  Counters* counters;
+  const uint8_t* agreed;  ///< Of encodeAgreed(): the statistics, aligned to 4 bytes.
   size_t agreedBytes;
 };
 
@@ -47,6 +56,7 @@ struct CudaDecode {
   uint32_t accumulate;  ///< 1: output += decoded.
   uint32_t* error;      ///< 0, or a number for refusal(): the payload is invalid, output unchanged.
   void* scratch;        ///< Room for decodeScratchBytes(), aligned to 256 bytes.
+  Counters* counters;
 };
 
 /// output := factor * (c0 + c1 + ...), in this order.

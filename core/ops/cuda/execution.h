@@ -26,6 +26,11 @@ inline constexpr unsigned kTile = 1024;    ///< Elements that a block computes a
 inline constexpr size_t kMostBlocks =
     4096;  ///< blocks of a grid: more than run at once, few enough to start quickly
 
+/// Successive elements of which a thread loads and stores all at once.
+inline constexpr unsigned kRow = kTile / kThreads;
+template <unsigned number>
+struct Row {};
+
 static_assert(kTile % kThreads == 0 && ops::kReduceBlock % kTile == 0);
 
 /// Blocks for up to `count` elements, `each` at a time. A kernel continues until all elements are done.

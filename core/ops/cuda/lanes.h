@@ -59,6 +59,26 @@ HIPRESS_DEVICE inline unsigned placeOfLane(unsigned thread) {
   return thread + thread / ops::kLanes;
 }
 
+/// Blocks that a thread block takes at once if one kernel does all for a block, at most.
+inline constexpr unsigned kOnePassUnits = 64;
+inline constexpr unsigned kOnePassLanes = kOnePassUnits * (ops::kLanes + 1);
+
+/// Whether one kernel does all for blocks of this size: a tile begins at a multiple of eight elements, so
+/// that no byte of packed elements is of two tiles.
+inline bool takesOnePass(size_t size) {
+  return size <= kTile && size % 8 == 0;
+}
+
+/// Elements that a thread block takes at once in a vector of `count`: the cache has them a second time, and a
+/// short vector has work for many thread blocks.
+HIPRESS_HOST_DEVICE inline size_t onePassElements(size_t count) {
+  return count < size_t{1} << 21 ? kTile : 4 * kTile;
+}
+
+HIPRESS_DEVICE inline uint32_t onePassUnits(size_t count, size_t size) {
+  return static_cast<uint32_t>(atMost(onePassElements(count) / size, kOnePassUnits));
+}
+
 /// Calls body(place, load(place)) for the elements of one lane, in order. The lane loads `together` elements
 /// before it computes the first.
 template <unsigned together, typename Load, typename Body>

@@ -69,12 +69,13 @@ struct Combine1 {
 
 template <bool kStates>
 struct Kernel0 {
-  Frame* frame;
   Frame initial;  // as far as the host knows it
+  cuda::Counters* counters;
+  Frame* later;  // of the kernels that follow
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    HIPRESS_SHARED cuda::OwnFrame<Frame> own;
+    Frame* const frame = own.begin(block, initial);
     [[maybe_unused]] Frame* const f = frame;
-    block.once([&] { *frame = initial; });
-    block.sync();
     block.once([&] {
       Frame& f = *frame;
       if (f.stop == 0) {
@@ -90,14 +91,6 @@ struct Kernel0 {
       }
     });
     block.sync();
-  }
-};
-
-template <bool kStates>
-struct Kernel1 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
     if (f->stop == 0) {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
@@ -190,11 +183,14 @@ struct Kernel1 {
         block.sync();
       }
     }
+    if (cuda::isLastWith(block, f, counters)) {
+      cuda::copyFrame(block, *f, later);
+    }
   }
 };
 
 template <bool kStates>
-struct Kernel2 {
+struct Kernel1 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -221,7 +217,7 @@ struct Kernel2 {
 };
 
 template <bool kStates>
-struct Kernel3 {
+struct Kernel2 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -245,13 +241,21 @@ struct Kernel3 {
           int32_t v_count;
           float v_blocks_1;
         };
-        block.elements(
+        struct Made {
+          float typed_0;
+          float typed_1;
+          float v_low;
+          float v_high;
+        };
+        block.rows<Given, Made>(
             count,
-            [&](unsigned j) {
+            [&](unsigned j, [[maybe_unused]] auto some, Given* given) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-              return Given{cuda::load(v_blocks_2 + i), cuda::load(v_count + i), cuda::load(v_blocks_1 + i)};
+              cuda::loadRow(some, v_blocks_2 + i, given, &Given::v_blocks_2);
+              cuda::loadRow(some, v_count + i, given, &Given::v_count);
+              cuda::loadRow(some, v_blocks_1 + i, given, &Given::v_blocks_1);
             },
-            [&](unsigned j, [[maybe_unused]] const Given& given) {
+            [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
               [[maybe_unused]] const float x1 = given.v_blocks_2;
               [[maybe_unused]] const int32_t x2 = given.v_count;
@@ -263,16 +267,23 @@ struct Kernel3 {
               [[maybe_unused]] const double x5 = s_unit;
               [[maybe_unused]] const float x6 = static_cast<float>(
                   ((x4 > 0) ? ((static_cast<double>(x3) * x5) / static_cast<double>(x4)) : 0x0.0p+0));
-              typed_0[i] = x6;
+              made.typed_0 = x6;
               [[maybe_unused]] const float x7 = given.v_blocks_1;
               [[maybe_unused]] const float x8 = x7;
               [[maybe_unused]] const int32_t x9 = x2;
               [[maybe_unused]] const double x10 = s_unit;
               [[maybe_unused]] const float x11 = static_cast<float>(
                   ((x9 > 0) ? ((static_cast<double>(x8) * x10) / static_cast<double>(x9)) : 0x0.0p+0));
-              typed_1[i] = x11;
-              v_low[i] = x6;
-              v_high[i] = x11;
+              made.typed_1 = x11;
+              made.v_low = x6;
+              made.v_high = x11;
+            },
+            [&](unsigned j, [[maybe_unused]] auto some, const Made* stored) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              cuda::storeRow(some, typed_0 + i, stored, &Made::typed_0);
+              cuda::storeRow(some, typed_1 + i, stored, &Made::typed_1);
+              cuda::storeRow(some, v_low + i, stored, &Made::v_low);
+              cuda::storeRow(some, v_high + i, stored, &Made::v_high);
             });
       }
     }
@@ -280,7 +291,7 @@ struct Kernel3 {
 };
 
 template <bool kStates>
-struct Kernel4 {
+struct Kernel3 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -298,7 +309,7 @@ struct Kernel4 {
       [[maybe_unused]] const auto count_high = f->n_blocks_1;
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto length = f->n;
-      alignas(4) HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
+      alignas(16) HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -307,13 +318,17 @@ struct Kernel4 {
           float gradient;
           float before_residual;
         };
-        block.elements(
+        struct Made {
+          float after_residual;
+        };
+        block.rows<Given, Made>(
             count,
-            [&](unsigned j) {
+            [&](unsigned j, [[maybe_unused]] auto some, Given* given) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              cuda::loadRow(some, gradient + i, given, &Given::gradient);
+              if (kStates) cuda::loadRow(some, before_residual + i, given, &Given::before_residual);
             },
-            [&](unsigned j, [[maybe_unused]] const Given& given) {
+            [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
               [[maybe_unused]] const float x1 = given.gradient * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
@@ -324,7 +339,11 @@ struct Kernel4 {
                   (x3 - ((x3 >= 0x0.0p+0f) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
                                            : cuda::loadInside(v_low, count_low, blocks0.of(j))));
               bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
-              if (kStates) after_residual[i] = x5;
+              made.after_residual = x5;
+            },
+            [&](unsigned j, [[maybe_unused]] auto some, const Made* stored) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              if (kStates) cuda::storeRow(some, after_residual + i, stored, &Made::after_residual);
             });
         block.sync();
         cuda::packTile(block, t_x4, count, 1u, field_2, tile);
@@ -376,12 +395,12 @@ struct Frame {
 
 template <bool kAccumulate>
 struct Kernel0 {
-  Frame* frame;
   Frame initial;  // as far as the host knows it
+  cuda::Counters* counters;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    HIPRESS_SHARED cuda::OwnFrame<Frame> own;
+    Frame* const frame = own.begin(block, initial);
     [[maybe_unused]] Frame* const f = frame;
-    block.once([&] { *frame = initial; });
-    block.sync();
     block.once([&] {
       Frame& f = *frame;
       if (f.stop == 0) {
@@ -406,14 +425,6 @@ struct Kernel0 {
       }
     });
     block.sync();
-  }
-};
-
-template <bool kAccumulate>
-struct Kernel1 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
     if (f->stop == 0) {
       [[maybe_unused]] const auto v_sign = f->v_sign;
       [[maybe_unused]] const auto p_block = f->params.p_block;
@@ -431,61 +442,81 @@ struct Kernel1 {
           int32_t code_sign;
           float old;
         };
-        block.elements(
+        struct Made {
+          float output;
+        };
+        block.rows<Given, Made>(
             count,
-            [&](unsigned j) {
+            [&](unsigned j, [[maybe_unused]] auto some, Given* given) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-              return Given{cuda::unpackAt(v_sign, i, 1u), kAccumulate ? output[i] : 0.0f};
+              cuda::unpackRow(some, v_sign, i, 1u, given, &Given::code_sign);
+              if (kAccumulate) cuda::readRow(some, output + i, given, &Given::old);
             },
-            [&](unsigned j, [[maybe_unused]] const Given& given) {
+            [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
               [[maybe_unused]] const int32_t x1 = given.code_sign;
               [[maybe_unused]] const float x2 =
                   ((x1 != 0) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
                              : cuda::loadInside(v_low, count_low, blocks0.of(j)));
-              output[i] = kAccumulate ? given.old + x2 : x2;
+              made.output = kAccumulate ? given.old + x2 : x2;
+            },
+            [&](unsigned j, [[maybe_unused]] auto some, const Made* stored) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              cuda::storeRow(some, output + i, stored, &Made::output);
             });
       }
     }
     if (f->stop == cuda::kLost) cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
-    if (block.last(&f->ticket)) {
+    if (block.index == 0) {
       block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
     }
   }
 };
 
-struct Sum0 {
-  Frame* frames;
+struct Sum {
   Frame initial;  // as far as the host knows it
   cuda::Contributions given;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    const cuda::Contribution& one = given.all[block.index];
-    if (one.values != nullptr) return;
-    Kernel0<false> reads{frames + block.index, initial};
-    reads.initial.payload = one.payload;
-    reads.initial.payloadBytes = one.payloadBytes;
-    reads(block);
-    block.once([&] { *one.error = reads.frame->stop == cuda::kLost ? 0u : reads.frame->stop; });
-  }
-};
-
-struct Sum1 {
-  const Frame* frames;
-  cuda::Contributions given;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    HIPRESS_SHARED cuda::OwnFrames<Frame, cuda::kMostSummed> own;
+    Frame* const frames = own.frames();
+    block.threads([&](unsigned t) {
+      if (t >= given.number || given.all[t].values != nullptr) return;
+      const cuda::Contribution& one = given.all[t];
+      Frame& f = *own.begin(t, initial);
+      f.payload = one.payload;
+      f.payloadBytes = one.payloadBytes;
+      if (f.stop == 0) {
+        f.bytes = f.payloadBytes != nullptr ? *f.payloadBytes : f.capacity;
+        if (f.bytes > f.capacity) f.stop = 1u;
+        if (f.bytes == 0) f.stop = cuda::kLost;
+      }
+      if (f.stop == 0) {
+        f.s_n = ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block);
+        cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);
+        f.n_low = reader.count(f.s_n, 2u);
+        f.v_low = reinterpret_cast<const float*>(reader.numbers(f.n_low, 4, 2u));
+        f.n_high = reader.count(f.s_n, 3u);
+        f.v_high = reinterpret_cast<const float*>(reader.numbers(f.n_high, 4, 3u));
+        f.n_sign = reader.count(static_cast<int32_t>(f.n), 4u);
+        f.v_sign = reader.packed(f.n_sign, 1u, 4u);
+        reader.finish(5u);
+      }
+      if (block.index == 0) *one.error = f.stop == cuda::kLost ? 0u : f.stop;
+    });
+    block.sync();
     HIPRESS_SHARED float sums[cuda::kTile];
     for (size_t tile = block.index * cuda::kTile; tile < given.count; tile += block.count * cuda::kTile) {
       const cuda::TileSum sum{given, tile, cuda::tileCount(tile, given.count), sums};
       sum.begin(block);
-      for (unsigned k = 0; k < given.number; ++k) add(block, sum, k);
+      for (unsigned k = 0; k < given.number; ++k) add(block, sum, k, frames + k);
       sum.end(block);
     }
   }
 
  private:
-  HIPRESS_DEVICE void add(const cuda::Block& block, const cuda::TileSum& sum, unsigned k) const {
+  HIPRESS_DEVICE void add(const cuda::Block& block, const cuda::TileSum& sum, unsigned k,
+                          const Frame* f) const {
     [[maybe_unused]] constexpr bool kAccumulate = false;
-    const Frame* const f = frames + k;
     if (given.all[k].values != nullptr) return sum.add(block, k, given.all[k].values);
     if (f->stop != 0)
       return sum.addEverywhere(block, k, f->stop == cuda::kLost ? static_cast<float>(NAN) : 0.0f);
@@ -502,19 +533,21 @@ struct Sum1 {
     struct Given {
       int32_t code_sign;
     };
-    block.elements(
+    using Made = cuda::None;
+    block.rows<Given, Made>(
         count,
-        [&](unsigned j) {
+        [&](unsigned j, [[maybe_unused]] auto some, Given* given) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          return Given{cuda::unpackAt(v_sign, i, 1u)};
+          cuda::unpackRow(some, v_sign, i, 1u, given, &Given::code_sign);
         },
-        [&](unsigned j, [[maybe_unused]] const Given& given) {
+        [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const int32_t x1 = given.code_sign;
           [[maybe_unused]] const float x2 = ((x1 != 0) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
                                                        : cuda::loadInside(v_low, count_low, blocks0.of(j)));
           sum.put(k, j, x2);
-        });
+        },
+        cuda::Nowhere{});
   }
 };
 
@@ -529,14 +562,9 @@ HIPRESS_KERNEL(onebit_encode_2, encoding::Kernel2<false>)
 HIPRESS_KERNEL(onebit_encode_states_2, encoding::Kernel2<true>)
 HIPRESS_KERNEL(onebit_encode_3, encoding::Kernel3<false>)
 HIPRESS_KERNEL(onebit_encode_states_3, encoding::Kernel3<true>)
-HIPRESS_KERNEL(onebit_encode_4, encoding::Kernel4<false>)
-HIPRESS_KERNEL(onebit_encode_states_4, encoding::Kernel4<true>)
 HIPRESS_KERNEL(onebit_decode_0, decoding::Kernel0<false>)
 HIPRESS_KERNEL(onebit_decode_accumulate_0, decoding::Kernel0<true>)
-HIPRESS_KERNEL(onebit_decode_1, decoding::Kernel1<false>)
-HIPRESS_KERNEL(onebit_decode_accumulate_1, decoding::Kernel1<true>)
-HIPRESS_KERNEL(onebit_sum_0, decoding::Sum0)
-HIPRESS_KERNEL(onebit_sum_1, decoding::Sum1)
+HIPRESS_KERNEL(onebit_sum, decoding::Sum)
 
 }  // namespace hipress::generated_cuda::codec_onebit
 
@@ -585,8 +613,9 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
   [[maybe_unused]] const size_t n_blocks_2 = ops::blockCount(n, ops::atLeastOne(params.p_block));
   [[maybe_unused]] const size_t most_blocks_2 = ops::blockCount(n, ops::atLeastOne(params.p_block));
   cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
-  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame* const frame = arena.take<Frame>(1);
   Frame initial;
+  cuda::clear(&initial);
   initial.v_count = arena.take<int32_t>(most_count);
   initial.v_blocks_1 = arena.take<float>(most_blocks_1);
   initial.v_blocks_2 = arena.take<float>(most_blocks_2);
@@ -600,7 +629,7 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
   initial.params = params;
   initial.gradient = call->gradient;
   initial.scale = call->scale;
-  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+
   initial.message = call->message;
   initial.messageBytes = call->messageBytes;
   initial.error = call->error;
@@ -608,17 +637,15 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
   initial.capacity = capacity;
   initial.before_residual = kStates ? call->before[0] : nullptr;
   initial.after_residual = kStates ? call->after[0] : nullptr;
-  cuda::launch(stream, kStates ? "onebit_encode_states_0" : "onebit_encode_0", 1,
-               Kernel0<kStates>{frame, initial});
-  cuda::launch(stream, kStates ? "onebit_encode_states_1" : "onebit_encode_1", cuda::gridFor(n),
-               Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "onebit_encode_states_0" : "onebit_encode_0", cuda::gridFor(n),
+               Kernel0<kStates>{initial, call->counters, frame});
   if (static_cast<size_t>(ops::atLeastOne(params.p_block)) > cuda::kTile)
-    cuda::launch(stream, kStates ? "onebit_encode_states_2" : "onebit_encode_2",
-                 cuda::gridFor(cuda::kTile * most_count), Kernel2<kStates>{frame});
-  cuda::launch(stream, kStates ? "onebit_encode_states_3" : "onebit_encode_3", cuda::gridFor(most_blocks_2),
+    cuda::launch(stream, kStates ? "onebit_encode_states_1" : "onebit_encode_1",
+                 cuda::gridFor(cuda::kTile * most_count), Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "onebit_encode_states_2" : "onebit_encode_2", cuda::gridFor(most_blocks_2),
+               Kernel2<kStates>{frame});
+  cuda::launch(stream, kStates ? "onebit_encode_states_3" : "onebit_encode_3", cuda::gridFor(n),
                Kernel3<kStates>{frame});
-  cuda::launch(stream, kStates ? "onebit_encode_states_4" : "onebit_encode_4", cuda::gridFor(n),
-               Kernel4<kStates>{frame});
   return arena.bytes();
 }
 
@@ -635,8 +662,8 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
   [[maybe_unused]] const size_t n_sign = ops::asCount(static_cast<int32_t>(n));
   [[maybe_unused]] const size_t most_sign = capacity * 8 / 1u;
   cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
-  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
   Frame initial;
+  cuda::clear(&initial);
   if (call == nullptr) return arena.bytes();
   initial.n = n;
   initial.params = params;
@@ -645,10 +672,8 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
   initial.capacity = capacity;
   initial.output = call->output;
   initial.error = call->error;
-  cuda::launch(stream, kAccumulate ? "onebit_decode_accumulate_0" : "onebit_decode_0", 1,
-               Kernel0<kAccumulate>{frame, initial});
-  cuda::launch(stream, kAccumulate ? "onebit_decode_accumulate_1" : "onebit_decode_1", cuda::gridFor(n),
-               Kernel1<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "onebit_decode_accumulate_0" : "onebit_decode_0", cuda::gridFor(n),
+               Kernel0<kAccumulate>{initial, call->counters});
   return arena.bytes();
 }
 
@@ -689,7 +714,6 @@ inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
 
 inline size_t sumScratchBytes(size_t number, size_t count) {
   cuda::Arena arena(nullptr);
-  arena.take<decoding::Frame>(cuda::kMostSummed);
   if (number > cuda::kMostSummed) arena.take<float>(count);
   return arena.bytes();
 }
@@ -697,16 +721,15 @@ inline size_t sumScratchBytes(size_t number, size_t count) {
 inline void sum(const cuda::CudaSum& call, cuda::Stream stream) {
   using namespace decoding;
   cuda::Arena arena(call.scratch);
-  Frame* const frames = arena.take<Frame>(cuda::kMostSummed);
   auto* const partial = arena.take<float>(call.count);  // of more contributions than one kernel takes
   Frame initial;
+  cuda::clear(&initial);
   initial.n = call.count;
   initial.params = parameters(call.params);
   initial.capacity = call.capacity;
   for (size_t first = 0; first < call.number; first += cuda::kMostSummed) {
     const cuda::Contributions part = cuda::contributionsFrom(call, first, partial);
-    cuda::launch(stream, "onebit_sum_0", part.number, Sum0{frames, initial, part});
-    cuda::launch(stream, "onebit_sum_1", cuda::gridFor(call.count), Sum1{frames, part});
+    cuda::launch(stream, "onebit_sum", cuda::gridFor(call.count), Sum{initial, part});
   }
 }
 

@@ -76,12 +76,13 @@ HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i)
 
 template <bool kStates>
 struct Kernel0 {
-  Frame* frame;
   Frame initial;  // as far as the host knows it
+  cuda::Counters* counters;
+  Frame* later;  // of the kernels that follow
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    HIPRESS_SHARED cuda::OwnFrame<Frame> own;
+    Frame* const frame = own.begin(block, initial);
     [[maybe_unused]] Frame* const f = frame;
-    block.once([&] { *frame = initial; });
-    block.sync();
     block.once([&] {
       Frame& f = *frame;
       if (f.stop == 0) {
@@ -90,14 +91,6 @@ struct Kernel0 {
       }
     });
     block.sync();
-  }
-};
-
-template <bool kStates>
-struct Kernel1 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
     if (f->stop == 0) {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
@@ -113,27 +106,37 @@ struct Kernel1 {
           float gradient;
           float before_residual;
         };
-        block.elements(
+        struct Made {
+          uint32_t k_taken;
+          float after_residual;
+        };
+        block.rows<Given, Made>(
             count,
-            [&](unsigned j) {
+            [&](unsigned j, [[maybe_unused]] auto some, Given* given) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              cuda::loadRow(some, gradient + i, given, &Given::gradient);
+              if (kStates) cuda::loadRow(some, before_residual + i, given, &Given::before_residual);
             },
-            [&](unsigned j, [[maybe_unused]] const Given& given) {
+            [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
               [[maybe_unused]] const float x1 = given.gradient * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = (-ops::absolute(x3));
-              k_taken[i] = cuda::orderKey((x4));
+              made.k_taken = cuda::orderKey((x4));
               if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
-              if (kStates) after_residual[i] = x3;
+              made.after_residual = x3;
               bad += ops::isFinite(x1) ? 0 : 1;
+            },
+            [&](unsigned j, [[maybe_unused]] auto some, const Made* stored) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              cuda::storeRow(some, k_taken + i, stored, &Made::k_taken);
+              if (kStates) cuda::storeRow(some, after_residual + i, stored, &Made::after_residual);
             });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
-    if (block.last(&f->ticket)) {
+    if (cuda::isLastWith(block, f, counters)) {
       block.once([&] {
         Frame& f = *frame;
         if (f.stop == 0) {
@@ -145,6 +148,23 @@ struct Kernel1 {
       block.sync();
       if (f->stop == 0) {
         cuda::beginSelection(block, f->q_taken, static_cast<int64_t>(f->n_taken) - 1, f->n_range);
+      }
+      cuda::copyFrame(block, *f, later);
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countKeys(block, f->k_taken, f->n_range, f->q_taken);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::pickBucket(block, f->q_taken);
       }
     }
   }
@@ -188,22 +208,6 @@ struct Kernel4 {
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
     if (f->stop == 0) {
-      cuda::countKeys(block, f->k_taken, f->n_range, f->q_taken);
-    }
-    if (block.last(&f->ticket)) {
-      if (f->stop == 0) {
-        cuda::pickBucket(block, f->q_taken);
-      }
-    }
-  }
-};
-
-template <bool kStates>
-struct Kernel5 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
-    if (f->stop == 0) {
       cuda::countTies(block, f->k_taken, f->n_range, f->q_taken, f->yl_k_taken, f->ye_k_taken);
     }
     if (block.last(&f->ticket)) {
@@ -215,7 +219,7 @@ struct Kernel5 {
 };
 
 template <bool kStates>
-struct Kernel6 {
+struct Kernel5 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -228,7 +232,7 @@ struct Kernel6 {
 };
 
 template <bool kStates>
-struct Kernel7 {
+struct Kernel6 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -243,7 +247,7 @@ struct Kernel7 {
 };
 
 template <bool kStates>
-struct Kernel8 {
+struct Kernel7 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -263,7 +267,7 @@ struct Kernel8 {
 };
 
 template <bool kStates>
-struct Kernel9 {
+struct Kernel8 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -281,13 +285,17 @@ struct Kernel9 {
         struct Given {
           int32_t v_index;
         };
-        block.elements(
+        struct Made {
+          int32_t typed_1;
+          float typed_2;
+        };
+        block.rows<Given, Made>(
             count,
-            [&](unsigned j) {
+            [&](unsigned j, [[maybe_unused]] auto some, Given* given) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-              return Given{cuda::load(v_index + i)};
+              cuda::loadRow(some, v_index + i, given, &Given::v_index);
             },
-            [&](unsigned j, [[maybe_unused]] const Given& given) {
+            [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
               [[maybe_unused]] const int32_t x1 = given.v_index;
               if (kStates) {
@@ -295,9 +303,14 @@ struct Kernel9 {
                 bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
                 after_residual[x1] = 0x0.0p+0f;
               }
-              typed_1[i] = x1;
+              made.typed_1 = x1;
               [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
-              typed_2[i] = x2;
+              made.typed_2 = x2;
+            },
+            [&](unsigned j, [[maybe_unused]] auto some, const Made* stored) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              cuda::storeRow(some, typed_1 + i, stored, &Made::typed_1);
+              cuda::storeRow(some, typed_2 + i, stored, &Made::typed_2);
             });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
@@ -345,12 +358,13 @@ struct Frame {
 
 template <bool kAccumulate>
 struct Kernel0 {
-  Frame* frame;
   Frame initial;  // as far as the host knows it
+  cuda::Counters* counters;
+  Frame* later;  // of the kernels that follow
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    HIPRESS_SHARED cuda::OwnFrame<Frame> own;
+    Frame* const frame = own.begin(block, initial);
     [[maybe_unused]] Frame* const f = frame;
-    block.once([&] { *frame = initial; });
-    block.sync();
     block.once([&] {
       Frame& f = *frame;
       if (f.stop == 0) {
@@ -390,6 +404,12 @@ struct Kernel0 {
       }
     });
     block.sync();
+    if (f->stop == 0) {
+      cuda::checkIndices(block, f->v_index, f->n_index, f->n_filled, true, 1u, &f->stop);
+    }
+    if (cuda::isLastWith(block, f, counters)) {
+      cuda::copyFrame(block, *f, later);
+    }
   }
 };
 
@@ -399,24 +419,13 @@ struct Kernel1 {
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
     if (f->stop == 0) {
-      cuda::checkIndices(block, f->v_index, f->n_index, f->n_filled, true, 1u, &f->stop);
+      if (!kAccumulate) cuda::fillAll(block, f->output, f->n, 0.0f);
     }
   }
 };
 
 template <bool kAccumulate>
 struct Kernel2 {
-  Frame* frame;
-  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
-    [[maybe_unused]] Frame* const f = frame;
-    if (f->stop == 0) {
-      cuda::fillAll(block, f->output, f->n, 0.0f);
-    }
-  }
-};
-
-template <bool kAccumulate>
-struct Kernel3 {
   Frame* frame;
   HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
     [[maybe_unused]] Frame* const f = frame;
@@ -431,22 +440,25 @@ struct Kernel3 {
           int32_t v_index;
           float v_value;
         };
-        block.elements(
+        using Made = cuda::None;
+        block.rows<Given, Made>(
             count,
-            [&](unsigned j) {
+            [&](unsigned j, [[maybe_unused]] auto some, Given* given) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-              return Given{cuda::load(v_index + i), cuda::load(v_value + i)};
+              cuda::loadRow(some, v_index + i, given, &Given::v_index);
+              cuda::loadRow(some, v_value + i, given, &Given::v_value);
             },
-            [&](unsigned j, [[maybe_unused]] const Given& given) {
+            [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {
               [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
               [[maybe_unused]] const int32_t x1 = given.v_index;
               [[maybe_unused]] const float x2 = given.v_value;
               output[x1] = kAccumulate ? output[x1] + x2 : x2;
-            });
+            },
+            cuda::Nowhere{});
       }
     }
     if (f->stop == cuda::kLost) cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
-    if (block.last(&f->ticket)) {
+    if (block.index == 0) {
       block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
     }
   }
@@ -473,16 +485,12 @@ HIPRESS_KERNEL(topk_encode_7, encoding::Kernel7<false>)
 HIPRESS_KERNEL(topk_encode_states_7, encoding::Kernel7<true>)
 HIPRESS_KERNEL(topk_encode_8, encoding::Kernel8<false>)
 HIPRESS_KERNEL(topk_encode_states_8, encoding::Kernel8<true>)
-HIPRESS_KERNEL(topk_encode_9, encoding::Kernel9<false>)
-HIPRESS_KERNEL(topk_encode_states_9, encoding::Kernel9<true>)
 HIPRESS_KERNEL(topk_decode_0, decoding::Kernel0<false>)
 HIPRESS_KERNEL(topk_decode_accumulate_0, decoding::Kernel0<true>)
 HIPRESS_KERNEL(topk_decode_1, decoding::Kernel1<false>)
 HIPRESS_KERNEL(topk_decode_accumulate_1, decoding::Kernel1<true>)
 HIPRESS_KERNEL(topk_decode_2, decoding::Kernel2<false>)
 HIPRESS_KERNEL(topk_decode_accumulate_2, decoding::Kernel2<true>)
-HIPRESS_KERNEL(topk_decode_3, decoding::Kernel3<false>)
-HIPRESS_KERNEL(topk_decode_accumulate_3, decoding::Kernel3<true>)
 
 }  // namespace hipress::generated_cuda::codec_topk
 
@@ -522,8 +530,9 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
       ops::asCount(ops::toInt(ops::ceilOf((static_cast<double>(static_cast<int32_t>(n)) * params.p_ratio)))),
       n_range);
   cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
-  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame* const frame = arena.take<Frame>(1);
   Frame initial;
+  cuda::clear(&initial);
   initial.k_taken = arena.take<uint32_t>(n_range);
   initial.v_taken = arena.take<int32_t>(most_taken);
   initial.q_taken = arena.take<cuda::Selection<uint32_t>>(1);
@@ -535,7 +544,7 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
   initial.params = params;
   initial.gradient = call->gradient;
   initial.scale = call->scale;
-  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+
   initial.message = call->message;
   initial.messageBytes = call->messageBytes;
   initial.error = call->error;
@@ -543,8 +552,8 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
   initial.capacity = capacity;
   initial.before_residual = kStates ? call->before[0] : nullptr;
   initial.after_residual = kStates ? call->after[0] : nullptr;
-  cuda::launch(stream, kStates ? "topk_encode_states_0" : "topk_encode_0", 1,
-               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "topk_encode_states_0" : "topk_encode_0", cuda::gridFor(n_range),
+               Kernel0<kStates>{initial, call->counters, frame});
   cuda::launch(stream, kStates ? "topk_encode_states_1" : "topk_encode_1", cuda::gridFor(n_range),
                Kernel1<kStates>{frame});
   cuda::launch(stream, kStates ? "topk_encode_states_2" : "topk_encode_2", cuda::gridFor(n_range),
@@ -555,14 +564,12 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
                Kernel4<kStates>{frame});
   cuda::launch(stream, kStates ? "topk_encode_states_5" : "topk_encode_5", cuda::gridFor(n_range),
                Kernel5<kStates>{frame});
-  cuda::launch(stream, kStates ? "topk_encode_states_6" : "topk_encode_6", cuda::gridFor(n_range),
+  cuda::launch(stream, kStates ? "topk_encode_states_6" : "topk_encode_6", cuda::gridFor(most_taken),
                Kernel6<kStates>{frame});
   cuda::launch(stream, kStates ? "topk_encode_states_7" : "topk_encode_7", cuda::gridFor(most_taken),
                Kernel7<kStates>{frame});
   cuda::launch(stream, kStates ? "topk_encode_states_8" : "topk_encode_8", cuda::gridFor(most_taken),
                Kernel8<kStates>{frame});
-  cuda::launch(stream, kStates ? "topk_encode_states_9" : "topk_encode_9", cuda::gridFor(most_taken),
-               Kernel9<kStates>{frame});
   return arena.bytes();
 }
 
@@ -575,8 +582,9 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
   [[maybe_unused]] const size_t most_value = capacity * 8 / 32u;
   [[maybe_unused]] const size_t n_filled = ops::asCount(static_cast<int32_t>(n));
   cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
-  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame* const frame = arena.take<Frame>(1);
   Frame initial;
+  cuda::clear(&initial);
   if (call == nullptr) return arena.bytes();
   initial.n = n;
   initial.params = params;
@@ -585,15 +593,12 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
   initial.capacity = capacity;
   initial.output = call->output;
   initial.error = call->error;
-  cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_0" : "topk_decode_0", 1,
-               Kernel0<kAccumulate>{frame, initial});
-  cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_1" : "topk_decode_1", cuda::gridFor(most_index),
+  cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_0" : "topk_decode_0", cuda::gridFor(most_index),
+               Kernel0<kAccumulate>{initial, call->counters, frame});
+  cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_1" : "topk_decode_1", cuda::gridFor(n),
                Kernel1<kAccumulate>{frame});
-  if (!kAccumulate)
-    cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_2" : "topk_decode_2", cuda::gridFor(n),
-                 Kernel2<kAccumulate>{frame});
-  cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_3" : "topk_decode_3", cuda::gridFor(most_index),
-               Kernel3<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "topk_decode_accumulate_2" : "topk_decode_2", cuda::gridFor(most_index),
+               Kernel2<kAccumulate>{frame});
   return arena.bytes();
 }
 

@@ -259,6 +259,7 @@ HIPRESS_CUDA Result cuMemFreeHost(void* memory) {
   return outcome(pinned().free(memory));
 }
 HIPRESS_CUDA Result cuMemsetD8Async(Address memory, unsigned char value, size_t bytes, CUstream_st* stream) {
+  ++launches;
   putOn(stream, [=] { std::memset(pointer(memory), value, bytes); });
   return inContext();
 }

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hipress import _core
 from tests.compiled import compiled
 from tests.compll.emit.cuda.build import HOST_FLAGS, ROOT
-from tests.compll.emit.cuda.table import CudaCodec, Memory, table_of
+from tests.compll.emit.cuda.table import COUNTERS, CudaCodec, Memory, table_of
 
 SOURCES = [
     Path(__file__).with_name("shim.cc"),
@@ -133,3 +133,4 @@ class Fp16(CudaCodec):
         self.table, self.memory = table_of(library, "fp16"), memory
         self.launcher = memory.launcher(self.table.kernels.decode())
         self.params, self.states = (ctypes.c_double * 1)(), ()
+        self._counters = memory.put(np.zeros(COUNTERS, np.uint8))

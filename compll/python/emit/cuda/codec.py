@@ -14,7 +14,7 @@ from hipress.compll.emit.cuda.function import CudaFunction
 from hipress.compll.emit.cuda.steps import CudaSteps
 from hipress.compll.emit.cuda.store import STORE
 from hipress.compll.emit.cuda.summed import summed_codec
-from hipress.compll.emit.cuda.summing import summing_functions, summing_kernels, summing_list
+from hipress.compll.emit.cuda.summing import summing_functions, summing_kernel, summing_list
 from hipress.compll.emit.origin import Origin
 from hipress.compll.emit.scope import c_type
 from hipress.compll.emit.target import Target
@@ -190,7 +190,7 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
 
 
 def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[CudaFunction, str, bool, str | None]:
-    """Also the kernels that add up messages. `refusals` are encode's: both share one list of numbers."""
+    """Also the kernel that adds up messages. `refusals` are encode's: both share one list of numbers."""
     plan_, vectors = fuse(function)
     emitted = CudaFunction(codec, function, vectors, CUDA, decoding=True, part="decode", space="decoding")
     emitted.refusals = refusals
@@ -203,7 +203,7 @@ def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[Cud
     ]
     steps.settle()
     steps.emit(plan_.steps)
-    sums = summing_kernels(steps)
+    sums = summing_kernel(steps)
     fill = "cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));"
     is_filled = steps.also(f"if (f->stop == cuda::kLost) {fill}")
     steps.end("*f->error = f->stop == cuda::kLost ? 0u : f->stop;")

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipress.compll import ir
 from hipress.compll.emit.cuda.function import CudaFunction
+from hipress.compll.emit.cuda.one_pass import one_pass_block
 from hipress.compll.emit.cuda.steps import CudaSteps
+from hipress.compll.emit.cuda.tile import RANDOM
 from hipress.compll.emit.target import Target
 from hipress.compll.emit.text import definitions, frame_struct, indented, message_items
+from hipress.compll.passes import plan
 from hipress.compll.passes.finite import guarding_state
 from hipress.compll.passes.fuse import fuse
 
@@ -67,7 +71,7 @@ size_t {self.method}(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] si
 {indented(memory(self.function), 2)}
   initial.gradient = call->gradient;
   initial.scale = call->scale;
-  initial.random = {{call->seed, call->step, call->tensor, call->firstElement}};
+{indented(self._key(), 2)}
   initial.message = call->message;
   initial.messageBytes = call->messageBytes;
   initial.error = call->error;
@@ -89,6 +93,18 @@ size_t {self.method}(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] si
             f"if (call.before != nullptr) {{\n  {self.method}<true>{arguments}\n}} else {{\n"
             f"  {self.method}<false>{arguments}\n}}"
         )
+
+    def _key(self) -> str:
+        """Sets the key of random numbers if kernels draw some. It differs from step to step, and without it the
+        kernels' objects are those of the step before, which the GPU still has."""
+        function = self.function
+        text = "\n".join([*function.at_functions.values(), *function.functors.values(), *function.kernels])
+        always = re.search(r"\bf(->|\.)random\b", text.replace(RANDOM, "")) is not None
+        conditions = {"true"} if always else function.draws
+        key = "initial.random = {call->seed, call->step, call->tensor, call->firstElement};"
+        if "true" in conditions:
+            return key
+        return f"if ({' || '.join(sorted(conditions))}) {key}" if conditions else ""
 
     def _state_pointers(self) -> str:
         lines = []
@@ -117,14 +133,27 @@ def encoding(
     if any(isinstance(statement, ir.Extract) for statement in function.body):
         steps.lines.append("f.bytes = f.capacity;")
         steps.settle()
-    steps.emit(plan_.steps, message_items(function))
-    if not emitted.gradient_checked:
+    host = _started(steps, plan_.steps)
+    block = one_pass_block(plan_.steps, vectors)
+    size = None if block is None else emitted.bounds.known(block)
+    if size is not None:
+        emitted.gradient_checked = emitted.guard is not None
+        short = indented(_started(CudaSteps(emitted, function.body, one_pass=True), plan_.steps), 2)
+        fits = f"cuda::takesOnePass(static_cast<size_t>(ops::atLeastOne({size})))"
+        host = f"if ({fits}) {{\n{short}\n}} else {{\n{indented(host, 2)}\n}}"
+    return CudaEncoding(emitted, host, steps.sorts, function.states, f"{part}With")
+
+
+def _started(steps: CudaSteps, planned: list[plan.Step]) -> str:
+    """The host's lines that start the kernels of an encode."""
+    steps.emit(planned, message_items(steps.vectors.function))
+    if not steps.function.gradient_checked:
         steps.kernel("cuda::checkFinite(block, f->gradient, f->n, f->scale, &f->bad);", "n")
     steps.end(
         "*f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;\n"
         "*f->error = f->bad == 0 ? f->stop : 0u;"
     )
-    return CudaEncoding(emitted, "\n".join(steps.host), steps.sorts, function.states, f"{part}With")
+    return "\n".join(steps.host)
 
 
 def text(function: CudaFunction, own: Sequence[str]) -> str:
@@ -139,8 +168,9 @@ def memory(function: CudaFunction) -> str:
         [
             *function.bounds.lines,
             "cuda::Arena arena(call == nullptr ? nullptr : call->scratch);",
-            "[[maybe_unused]] Frame* const frame = arena.take<Frame>(1);",
+            *(["Frame* const frame = arena.take<Frame>(1);"] if len(function.kernels) > 1 else []),
             "Frame initial;",
+            "cuda::clear(&initial);",
             *takes,
             "if (call == nullptr) return arena.bytes();",
             "initial.n = n;",

@@ -49,6 +49,7 @@ class CudaFunction(Function):
         self.bounds = CudaBounds(body, vectors)
         self.bounds.statements(body.body)
         self.refusals: list[str] = []
+        self.draws: set[str] = set()  # the host's conditions under which kernels draw random numbers of tiles
         self.initial: list[str] = []  # the host's lines that fill the frame `initial`
         self.aligned = _aligned(body, vectors)
 

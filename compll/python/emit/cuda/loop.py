@@ -2,9 +2,10 @@
 """A loop of the plan as a CUDA kernel: thread blocks take tile after tile, a thread computes some elements of each.
 
 Packing, lanes of reductions and filters need an element's neighbours, too: they find the tile's values in shared
-memory, and functions of core/ops/cuda do their work. A block-wise loop is three kernels, because blocks are too long
-for one thread block's memory, and often too few for a whole GPU. The first kernel reduces the blocks (blocks.py), the
-second computes values that a block has once, the third computes the elements that use them.
+memory, and functions of core/ops/cuda do their work. A block-wise loop is three kernels, because blocks may be too
+long for one thread block's memory, and too few for a whole GPU. The first kernel reduces the blocks (blocks.py), the
+second computes values that a block has once, the third computes the elements that use them. Short blocks may need one
+kernel only (one_pass.py).
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 """A plan as kernels, and as the host's statements that launch them.
 
 No value that depends on the data comes back to the host: the device computes scalars, grids are large enough for the
-greatest number of elements, and kernels read the real counts. The last thread block of a kernel also does the steps
-that follow and need only one thread or one thread block. Once the frame's `stop` is set, kernels do nothing; kernels of
-a branch that is not taken do nothing either.
+greatest number of elements, and kernels read the real counts. The steps before the first kernel need one thread: each
+thread block of that kernel does them in a frame of its own (core/ops/cuda/first_kernel.h). The last thread block of a
+kernel also does the steps that follow and need only one thread or one thread block. Once the frame's `stop` is set,
+kernels do nothing; kernels of a branch that is not taken do nothing either.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hipress.compll import ir
 from hipress.compll.emit.cuda.blocks import blocks_kernels, single_elements
 from hipress.compll.emit.cuda.function import CudaFunction, aligned
 from hipress.compll.emit.cuda.loop import plain_kernel, spread_vectors
+from hipress.compll.emit.cuda.one_pass import one_pass_kernel
 from hipress.compll.emit.cuda.order import OrderSteps, only_ranks
 from hipress.compll.emit.scope import c_type, stored_type
 from hipress.compll.emit.steps import Driver
@@ -36,16 +38,19 @@ class _Serial(Driver):
 
 
 class CudaSteps(OrderSteps):
-    def __init__(self, function: CudaFunction, body: tuple[ir.Statement, ...]) -> None:
+    def __init__(self, function: CudaFunction, body: tuple[ir.Statement, ...], *, one_pass: bool = False) -> None:
+        """`one_pass`: blocks are short, so that a loop over them is one kernel (one_pass.py)."""
         super().__init__(function)
+        self.one_pass = one_pass
         self.function: CudaFunction = function
         self.serial = self.scope = _Serial(function)
         self.host: list[str] = []
         self.body, self.grid = "", "1"  # the next kernel: the work of all thread blocks, and their number
         self.only_if: str | None = None
-        self.block = [
-            "block.once([&] { *frame = initial; });\nblock.sync();"
-        ]  # the work of one thread block afterwards
+        self.block: list[str] = []  # the work of one thread block afterwards
+        self.prelude: list[str] | None = []  # the steps before the first kernel, if one thread does them all
+        self.beginning = ""  # these steps, for a thread block
+        self.started = False  # whether there is a kernel
         self.guard = "f->stop == 0"
         self.checked: set[tuple[str, str, bool]] = set()
         #: The last kernel, if it is a plain one: the loop, its sinks, and the spread vectors in memory.
@@ -60,17 +65,23 @@ class CudaSteps(OrderSteps):
             lines, self.lines = self.lines, []
             text = indented("\n".join(lines), 4)
             guard = self.guard.replace("f->", "f.")
-            self.block.append(
-                f"block.once([&] {{\n  Frame& f = *frame;\n  if ({guard}) {{\n{text}\n  }}\n}});\nblock.sync();"
-            )
+            step = f"if ({guard}) {{\n{text}\n  }}"
+            self.block.append(f"block.once([&] {{\n  Frame& f = *frame;\n  {step}\n}});\nblock.sync();")
+            if self.prelude is not None:
+                self.prelude.append(step)
 
     def one_block(self, statement: str) -> None:
         self.settle()
+        self.prelude = None
         self.block.append(f"if ({self.guard}) {{\n{indented(statement, 2)}\n}}")
 
     def kernel(self, body: str, most: str, only_if: str | None = None) -> None:
         """`only_if`: the host's condition, without which the kernel has no work; None: the host starts it always."""
-        self.flush()
+        self.settle()
+        if self.started or self.body or self.prelude is None:
+            self.flush()
+        else:  # the first kernel
+            self.beginning, self.block = "\n".join(self.block), []
         self.plain = None
         self.body = f"if ({self.guard}) {{\n{indented(body, 2)}\n}}"
         self.grid = f"cuda::gridFor({most})"
@@ -86,26 +97,39 @@ class CudaSteps(OrderSteps):
 
     def flush(self) -> None:
         """Ends a kernel. The last thread block of the grid does the work of one thread block."""
+        self._flush(is_last=False)
+
+    def _flush(self, *, is_last: bool, of_first_block: bool = False) -> None:
+        """`of_first_block`: what one thread block does needs no results of the others."""
         self.settle()
-        if not self.body and not self.block:
+        if not self.body and not self.block and not self.beginning:
             return
+        if self.started:
+            members, opening, given = ["Frame* frame;"], ["[[maybe_unused]] Frame* const f = frame;"], "frame"
+            is_end = "block.last(&f->ticket)"
+        else:
+            members, opening, given = _first(is_last)
+            is_end = "cuda::isLastWith(block, f, counters)"
+            if not is_last:
+                self.block.append("cuda::copyFrame(block, *f, later);")
+        # Only through a pointer to a member does a kernel leave something in the frame.
+        if of_first_block and "&f->" not in self.body:
+            is_end = "block.index == 0"
         after = "\n".join(self.block)
         if self.body and after:
-            after = f"if (block.last(&f->ticket)) {{\n{indented(after, 2)}\n}}"
-        text = "\n".join(filter(None, [self.body, after]))
+            after = f"if ({is_end}) {{\n{indented(after, 2)}\n}}"
+        text = "\n".join(filter(None, [*opening, self.beginning, self.body, after]))
         function, number = self.function, len(self.function.kernels)
-        first = number == 0
         function.kernels.append(
-            f"template <bool {function.flag}>\nstruct Kernel{number} {{\n  Frame* frame;\n"
-            + ("  Frame initial;  // as far as the host knows it\n" if first else "")
-            + "  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {\n"
-            f"    [[maybe_unused]] Frame* const f = frame;\n{indented(text, 4)}\n  }}\n}};\n"
+            f"template <bool {function.flag}>\nstruct Kernel{number} {{\n{indented(chr(10).join(members), 2)}\n"
+            f"  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {{\n{indented(text, 4)}\n  }}\n}};\n"
         )
-        frame = "frame, initial" if first else "frame"
         kernel = f"Kernel{number}<{function.flag}>"
-        start = f"cuda::launch(stream, {function.symbol(number)}, {self.grid}, {kernel}{{{frame}}});"
-        self.host.append(start if self.only_if is None or after or first else f"if ({self.only_if}) {start}")
+        start = f"cuda::launch(stream, {function.symbol(number)}, {self.grid}, {kernel}{{{given}}});"
+        always = self.only_if is None or after or not self.started
+        self.host.append(start if always else f"if ({self.only_if}) {start}")
         self.body, self.grid, self.block, self.only_if = "", "1", [], None
+        self.prelude, self.beginning, self.started = None, "", True
 
     # Scalars
 
@@ -149,6 +173,10 @@ class CudaSteps(OrderSteps):
     def kernels_of(self, loop: plan.Loop) -> None:
         for sink in loop.sinks():
             self.before(sink, loop.vector)
+        if self.one_pass:
+            most = self.function.most(loop.vector)
+            self.kernel(one_pass_kernel(self.function, loop), f"{most}, cuda::onePassElements({most})")
+            return
         blocks = [sink for sink in loop.first if isinstance(sink, plan.BlocksTo)]
         rest = [sink for sink in [*loop.first, *loop.second] if not isinstance(sink, plan.BlocksTo)]
         if blocks:
@@ -313,5 +341,21 @@ class CudaSteps(OrderSteps):
     def end(self, lines: str) -> None:
         """Adds the last lines, which run even if `stop` is set."""
         self.settle()
+        alone = not self.block
         self.block.append(f"block.once([&] {{\n{indented(lines, 2)}\n}});")
-        self.flush()
+        self._flush(is_last=True, of_first_block=alone)
+
+
+def _first(is_last: bool) -> tuple[list[str], list[str], str]:
+    """Of a function's first kernel: the members, the first statements, and the members' values on the host."""
+    members = ["Frame initial;  // as far as the host knows it", "cuda::Counters* counters;"]
+    given = "initial, call->counters"
+    if not is_last:
+        members.append("Frame* later;  // of the kernels that follow")
+        given += ", frame"
+    opening = [
+        "HIPRESS_SHARED cuda::OwnFrame<Frame> own;",
+        "Frame* const frame = own.begin(block, initial);",
+        "[[maybe_unused]] Frame* const f = frame;",
+    ]
+    return members, opening, given

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from hipress.compll.emit.cuda.steps import CudaSteps
+from hipress.compll.emit.cuda.tile import Load
 from hipress.compll.emit.cuda.tile_pass import CudaPass
 from hipress.compll.emit.scope import c_type, message_type, stored_type
 from hipress.compll.emit.target import SinkLowering
@@ -15,19 +16,21 @@ def _element(work: CudaPass, sink: plan.StoreTo) -> None:
     tile, place = work.tile, sink.place
     match place.kind:
         case "buffer":
-            tile.lines.append(f"{tile.pointer(f'v_{work.names(place.name)}')}[i] = {work.storable(sink.vector)};")
+            kept = stored_type(work.vectors.element(sink.vector))
+            tile.store(tile.pointer(f"v_{work.names(place.name)}"), kept, work.storable(sink.vector))
         case "gradient":
             value = tile.element(sink.vector)
             if work.summing:
                 tile.lines.append(f"sum.put(k, j, {value});")
                 return
             output = tile.pointer("output")
-            old = tile.given("old", "float", f"kAccumulate ? {output}[i] : 0.0f")
-            tile.lines.append(f"{output}[i] = kAccumulate ? {old} + {value} : {value};")
+            row = f"if (kAccumulate) cuda::readRow(some, {output} + i, given, &Given::old);"
+            old = tile.given("old", Load("float", f"kAccumulate ? {output}[i] : 0.0f", row))
+            tile.store(output, "float", f"kAccumulate ? {old} + {value} : {value}")
         case "state":
             value = tile.element(sink.vector)
             work.check_state(place.name, value)
-            tile.lines.append(f"if (kStates) {tile.pointer(f'after_{work.names(place.name)}')}[i] = {value};")
+            tile.store(tile.pointer(f"after_{work.names(place.name)}"), "float", value, "if (kStates) ")
         case "message":
             _to_message(work, sink.vector, place.item)
 
@@ -36,7 +39,7 @@ def _to_message(work: CudaPass, vector: str, item: int) -> None:
     tile, type_ = work.tile, work.vectors.element(vector)
     kept = message_type(type_)
     if type_ == TRIT:
-        tile.lines.append(f"{tile.pointer(f'trits_{item}')}[i] = static_cast<uint8_t>({tile.element(vector)});")
+        tile.store(tile.pointer(f"trits_{item}"), "uint8_t", f"static_cast<uint8_t>({tile.element(vector)})")
         return
     field = tile.copied(f"f->message + f->o_{item}", f"field_{item}")
     if type_.packed:
@@ -48,7 +51,7 @@ def _to_message(work: CudaPass, vector: str, item: int) -> None:
     value = value if kept == c_type(type_) else f"static_cast<{kept}>({value})"
     if item in work.function.aligned:
         typed = tile.copied(f"reinterpret_cast<{kept}*>(f->message + f->o_{item})", f"typed_{item}")
-        tile.lines.append(f"{typed}[i] = {value};")
+        tile.store(typed, kept, value)
     else:
         place = f"{field} + {type_.message_bytes} * static_cast<size_t>(i)"
         tile.lines.append(f"cuda::putBytes<{kept}>({place}, {value});")

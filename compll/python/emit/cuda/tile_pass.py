@@ -44,9 +44,8 @@ class CudaPass(TilePass):
         name = f"t_{value}"
         if name not in self.staged:
             self.staged.add(name)
-            # Whole words are copied from bytes.
-            aligned = "alignas(4) " if kept == "uint8_t" else ""
-            self.tile.shared[name] = f"{aligned}HIPRESS_SHARED {kept} {name}[cuda::kTile];"
+            # Words of several elements are read and written.
+            self.tile.shared[name] = f"alignas(16) HIPRESS_SHARED {kept} {name}[cuda::kTile];"
             self.tile.lines.append(f"{name}[j] = static_cast<{kept}>({value});")
         return name
 
@@ -60,24 +59,42 @@ class CudaPass(TilePass):
         if self.tile.words:
             lines += [*self.tile.words.values(), "block.sync();"]
         place = "  [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);"
-        if self.tile.loads:
-            lines += [*self.given(), f"block.elements(count, [&](unsigned j) {{\n{place}\n  return {self.loaded()};"]
-            lines += ["}, [&](unsigned j, [[maybe_unused]] const Given& given) {"]
+        body = [place, *(f"  {line}" for line in self.tile.lines)]
+        if self.tile.loads or self.tile.stores:
+            loads = [load.row for load in self.tile.loads.values()]
+            stores = [store.row for store in self.tile.stores.values()]
+            lines += [
+                *self.given(),
+                *self.made(),
+                "block.rows<Given, Made>(",
+                f"    count, {_some('Given* given', place, loads)},",
+                "    [&](unsigned j, [[maybe_unused]] const Given& given, [[maybe_unused]] Made& made) {",
+                *(f"    {line}" for line in body),
+                f"    }}, {_some('const Made* stored', place, stores)});",
+            ]
         else:
-            lines += ["block.elements(count, [&](unsigned j) {"]
-        lines += [place, *(f"  {line}" for line in self.tile.lines), "});"]
+            lines += ["block.elements(count, [&](unsigned j) {", *body, "});"]
         if self.tile.shared:  # the next tile uses the same shared memory
             lines += ["block.sync();", *self.after, *(["block.sync();"] if self.after else [])]
         return "\n".join(lines)
 
     def given(self) -> list[str]:
         """The declaration of what an element needs from memory."""
-        members = (f"{type_} {name};" for name, (type_, _) in self.tile.loads.items())
+        if not self.tile.loads:
+            return ["using Given = cuda::None;"]
+        members = (f"{load.type} {name};" for name, load in self.tile.loads.items())
         return [f"struct Given {{ {' '.join(members)} }};"]
 
+    def made(self) -> list[str]:
+        """The declaration of what an element leaves in memory."""
+        if not self.tile.stores:
+            return ["using Made = cuda::None;"]
+        members = (f"{store.type} {name};" for name, store in self.tile.stores.items())
+        return [f"struct Made {{ {' '.join(members)} }};"]
+
     def loaded(self) -> str:
-        """Its values for element i."""
-        return f"Given{{{', '.join(text for _, text in self.tile.loads.values())}}}"
+        """The loaded values of element i."""
+        return f"Given{{{', '.join(load.text for load in self.tile.loads.values())}}}"
 
     def opening(self) -> str:
         """The declarations at the beginning of the kernel."""
@@ -86,3 +103,11 @@ class CudaPass(TilePass):
 
     def closing(self) -> str:
         return "if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));"
+
+
+def _some(parameter: str, place: str, statements: list[str]) -> str:
+    """A function that loads or stores some successive elements."""
+    if not statements:
+        return "cuda::Nowhere{}"
+    lines = "\n".join(f"    {line}" for line in [place, *(f"  {statement}" for statement in statements)])
+    return f"[&](unsigned j, [[maybe_unused]] auto some, {parameter}) {{\n{lines}\n    }}"

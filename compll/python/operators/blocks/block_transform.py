@@ -104,7 +104,7 @@ def on_cuda(kernel: Callable[[Vectors, Any, str], tuple[str, str, str]]) -> Sink
     def element(work: CudaPass, sink: Any) -> None:
         tile = work.tile
         value = tile.element(sink.op.vector)
-        tile.lines.append(f"{tile.pointer(f'x_{work.names(sink.name)}')}[i] = {value};")
+        tile.store(tile.pointer(f"x_{work.names(sink.name)}"), "float", value)
 
     def before(steps: CudaSteps, sink: Any, over: str) -> None:
         name, most = steps.names(sink.name), steps.function.most(over)

@@ -125,8 +125,7 @@ CPU = CpuSink(_cpu_element, _cpu_before)
 
 def _cuda_element(work: CudaPass, sink: PackTo) -> None:
     code = work.tile.element(sink.op.vector)
-    codes = work.tile.pointer(f"k_{work.names(sink.name)}")
-    work.tile.lines.append(f"{codes}[i] = static_cast<uint8_t>({code});")
+    work.tile.store(work.tile.pointer(f"k_{work.names(sink.name)}"), "uint8_t", f"static_cast<uint8_t>({code})")
 
 
 def _cuda_before(steps: CudaSteps, sink: PackTo, over: str) -> None:

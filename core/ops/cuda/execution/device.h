@@ -64,20 +64,28 @@ struct Block {
     return isLast;
   }
 
-  /// Calls body(j, load(j)) for every j < elements, at most kTile. In a whole tile a thread loads all of its
-  /// elements before it computes the first, so that it waits for memory once.
-  template <typename Load, typename Body>
-  __device__ void elements(unsigned elements, Load load, Body body) const {
+  /// Calls load(j, some, given), body(j, given, made) and store(j, some, made) for every j < elements, at
+  /// most kTile; rows.h says what loads and stores. In a whole tile a thread has kRow successive elements: it
+  /// loads them at once, so that it waits for memory once, and stores them at once.
+  template <typename Given, typename Made, typename Load, typename Body, typename Store>
+  __device__ void rows(unsigned elements, Load load, Body body, Store store) const {
     if (elements == kTile) {
-      constexpr unsigned kEach = kTile / kThreads;
-      decltype(load(0u)) loaded[kEach];
+      const unsigned first = kRow * threadIdx.x;
+      Given given[kRow]{};
+      Made made[kRow]{};
+      load(first, Row<kRow>{}, given);
 #pragma unroll
-      for (unsigned k = 0; k < kEach; ++k) loaded[k] = load(k * kThreads + threadIdx.x);
-#pragma unroll
-      for (unsigned k = 0; k < kEach; ++k) body(k * kThreads + threadIdx.x, loaded[k]);
+      for (unsigned k = 0; k < kRow; ++k) body(first + k, given[k], made[k]);
+      store(first, Row<kRow>{}, made);
     } else {
 #pragma unroll 1
-      for (unsigned j = threadIdx.x; j < elements; j += kThreads) body(j, load(j));
+      for (unsigned j = threadIdx.x; j < elements; j += kThreads) {
+        Given given{};
+        Made made{};
+        load(j, Row<1>{}, &given);
+        body(j, given, made);
+        store(j, Row<1>{}, &made);
+      }
     }
   }
 
@@ -101,6 +109,24 @@ template <typename T>
 __device__ T load(const T* at) {
   return __ldg(at);
 }
+
+/// An aligned word of 4, 8 or 16 bytes, at once.
+template <size_t bytes>
+struct WordOf;
+template <>
+struct WordOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct WordOf<8> {
+  using Type = uint2;
+};
+template <>
+struct WordOf<16> {
+  using Type = uint4;
+};
+template <size_t bytes>
+using Word = typename WordOf<bytes>::Type;
 
 /// Which object of a table `block` works for: the first whose end is behind it. A warp looks at 32 ends at
 /// once, so the search takes a read for each factor of 32.
@@ -159,6 +185,12 @@ __device__ inline void addTo(unsigned long long* at, unsigned long long value) {
 }
 __device__ inline void addTo(uint32_t* at, uint32_t value) {
   atomicAdd(at, value);
+}
+
+/// *at, which becomes 0. Other blocks may have added to it.
+template <typename T>
+__device__ T take(T* at) {
+  return atomicExch(at, T{0});
 }
 
 __device__ inline unsigned bitsSet(uint32_t word) {

@@ -24,6 +24,12 @@
 
 namespace hipress::cuda {
 
+/// An aligned word of 4, 8 or 16 bytes.
+template <size_t bytes>
+struct alignas(bytes) Word {
+  uint32_t parts[bytes / 4];
+};
+
 struct Block {
   size_t index;
   size_t count;
@@ -45,9 +51,20 @@ struct Block {
     return *ticket == 0;
   }
 
-  template <typename Load, typename Body>
-  void elements(unsigned elements, Load load, Body body) const {
-    for (unsigned j = elements; j-- > 0;) body(j, load(j));
+  template <typename Given, typename Made, typename Load, typename Body, typename Store>
+  void rows(unsigned elements, Load load, Body body, Store store) const {
+    const auto row = [&]<unsigned number>(unsigned first, Row<number> some) {
+      Given given[number]{};
+      Made made[number]{};
+      load(first, some, given);
+      for (unsigned k = number; k-- > 0;) body(first + k, given[k], made[k]);
+      store(first, some, made);
+    };
+    if (elements == kTile) {
+      for (unsigned first = kTile; first > 0;) row(first -= kRow, Row<kRow>{});
+    } else {
+      for (unsigned j = elements; j-- > 0;) row(j, Row<1>{});
+    }
   }
 
   /// Backwards, because no kernel may depend on the order.
@@ -88,6 +105,14 @@ T load(const T* at) {
 template <typename T>
 void addTo(T* at, T value) {
   *at += value;
+}
+
+/// *at, which becomes 0.
+template <typename T>
+T take(T* at) {
+  const T value = *at;
+  *at = 0;
+  return value;
 }
 
 inline unsigned bitsSet(uint32_t word) {

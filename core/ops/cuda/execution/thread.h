@@ -81,6 +81,12 @@ class ThreadContexts {
   unsigned at_ = 0;  ///< The thread that runs.
 };
 
+/// An aligned word of 4, 8 or 16 bytes.
+template <size_t bytes>
+struct alignas(bytes) Word {
+  uint32_t parts[bytes / 4];
+};
+
 struct Block {
   size_t index;
   size_t count;
@@ -109,15 +115,17 @@ struct Block {
     return isLast;
   }
 
-  template <typename Load, typename Body>
-  void elements(unsigned elements, Load load, Body body) const {
-    if (elements < kTile) {
-      for (unsigned j = thread; j < elements; j += kThreads) body(j, load(j));
-      return;
-    }
-    std::vector<decltype(load(0u))> loaded;  // all of them first, as on a GPU
-    for (unsigned j = thread; j < kTile; j += kThreads) loaded.push_back(load(j));
-    for (unsigned k = 0; k < loaded.size(); ++k) body(k * kThreads + thread, loaded[k]);
+  template <typename Given, typename Made, typename Load, typename Body, typename Store>
+  void rows(unsigned elements, Load load, Body body, Store store) const {
+    const auto row = [&]<unsigned number>(unsigned first, Row<number> some) {
+      Given given[number]{};
+      Made made[number]{};
+      load(first, some, given);
+      for (unsigned k = 0; k < number; ++k) body(first + k, given[k], made[k]);
+      store(first, some, made);
+    };
+    if (elements == kTile) return row(kRow * thread, Row<kRow>{});
+    for (unsigned j = thread; j < elements; j += kThreads) row(j, Row<1>{});
   }
 
   template <typename Body>
@@ -141,6 +149,14 @@ T load(const T* at) {
 template <typename T>
 void addTo(T* at, T value) {
   *at += value;
+}
+
+/// *at, which becomes 0.
+template <typename T>
+T take(T* at) {
+  const T value = *at;
+  *at = 0;
+  return value;
 }
 
 inline unsigned bitsSet(uint32_t word) {

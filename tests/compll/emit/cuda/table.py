@@ -21,6 +21,8 @@ from hipress.compll.reference.instantiate import bind_params
 
 Array = NDArray[Any]
 _ALIGNMENT = 256
+#: Bytes of hipress::cuda::Counters.
+COUNTERS = 16
 
 
 class _Encode(ctypes.Structure):
@@ -39,6 +41,7 @@ class _Encode(ctypes.Structure):
         ("message_bytes", ctypes.c_void_p),
         ("error", ctypes.c_void_p),
         ("scratch", ctypes.c_void_p),
+        ("counters", ctypes.c_void_p),
         ("agreed", ctypes.c_void_p),
         ("agreed_bytes", ctypes.c_size_t),
     )
@@ -55,6 +58,7 @@ class _Decode(ctypes.Structure):
         ("accumulate", ctypes.c_uint32),
         ("error", ctypes.c_void_p),
         ("scratch", ctypes.c_void_p),
+        ("counters", ctypes.c_void_p),
     )
 
 
@@ -163,6 +167,15 @@ class CudaCodec:
         self.params = (ctypes.c_double * max(1, len(program.params)))(*(float(values[p.name]) for p in program.params))
         assert program.encode is not None
         self.states, self.state_length, self.memory = program.encode.states, program.encode.state_length, memory
+        self._counters = memory.put(np.zeros(COUNTERS, np.uint8))
+
+    @property
+    def counters(self) -> int:
+        """The address of the counters, which every call finds as zeros and leaves as zeros."""
+        return self.memory.address(self._counters)
+
+    def check_counters(self) -> None:
+        assert not self.memory.get(self._counters, np.uint8).any()
 
     def max_encoded_bytes(self, count: int) -> int:
         return int(self.table.max_encoded_bytes(self.params, count))
@@ -201,9 +214,11 @@ class CudaCodec:
                 accumulate=int(accumulate),
                 error=memory.address(error),
                 scratch=memory.address(scratch),
+                counters=self.counters,
             ),
             self.launcher,
         )
+        self.check_counters()
         code = int(memory.get(error, np.uint32)[0])
         output[:] = memory.get(target, np.float32)
         if code:
@@ -272,6 +287,7 @@ class Prepared:
             accumulate=1,
             error=memory.address(self._results) + 8,
             scratch=memory.address(self._decode_scratch),
+            counters=codec.counters,
         )
 
     def encode(self) -> None:
@@ -294,6 +310,7 @@ class Prepared:
                 message_bytes=memory.address(self._results),
                 error=memory.address(self._results) + 4,
                 scratch=memory.address(self._scratch),
+                counters=self._codec.counters,
             ),
             self._codec.launcher,
         )
@@ -306,6 +323,7 @@ class Prepared:
 
     def check(self) -> int:
         """The size of the last message in bytes. Raises Refused if the codec has reported an error."""
+        self._codec.check_counters()
         size, *errors = map(int, self._codec.memory.get(self._results, np.uint32))
         for error in errors:
             if error not in (0, 0xFFFFFFFF):

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from hipress.compll import compile_text
@@ -32,6 +34,31 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 def test_bytes_states_and_decoded_values(library: Library, name: str, size: int) -> None:
     for params in VARIANTS.get(name, [{}]):
         compare.same_steps(name, library(name), Memory(), size, params)
+
+
+class Misaligned(Memory):
+    """What is put into it lies four bytes behind a multiple of 256."""
+
+    def put(self, values: Any) -> Any:
+        kept = self.room(values.nbytes + 4)[4:]
+        kept[:] = values.view(np.uint8)
+        return kept
+
+
+@pytest.mark.parametrize("name", ["int8", "int4", "fp4_e2m1", "bf16", "onebit", "qsgd", "natural", "topk"])
+def test_tensors_at_any_multiple_of_four_bytes(library: Library, name: str) -> None:
+    for size in (1, 1024, 5000):
+        compare.same_steps(name, library(name), Misaligned(), size, {})
+    if name in ONE_PASS:
+        assert compare.same_sums(name, library(name), Misaligned(), 5000)
+
+
+@each("block", [16, 24, 100, 1000, 1024, 1032, 5000])
+@pytest.mark.parametrize("name", ["int8", "fp8_e4m3"])
+def test_blocks_that_one_kernel_takes_and_others(library: Library, name: str, block: int) -> None:
+    for size in (block - 1, block, 3 * block + 5, 9001):
+        for params in ({"block": block}, {"block": block, "stochastic": True, "error_feedback": True}):
+            compare.same_steps(name, library(name), Memory(), size, params)
 
 
 #: Codecs of which one pass decodes a message.
@@ -78,6 +105,6 @@ def test_a_program_that_scatters_in_no_order_is_refused(tmp_path: Path) -> None:
 def test_short_reductions_of_a_block_share_one_kernel(tmp_path: Path) -> None:
     """A plan must fuse kernels: onebit makes its three reductions in one pass over the elements."""
     text = emit(program("onebit"), tmp_path).read_text().partition("namespace decoding")[0]
-    assert text.count("block.elements(") == 2
+    assert text.count("block.rows<") == 2
     assert text.count("cuda::eachOfLane<") == 1
     assert text.count("cuda::finishLanes(") == 3

@@ -49,6 +49,26 @@ def test_kernels_compile_without_spilling(name: str) -> None:
     assert set(listed(text)) <= set(kernels_without_spilling(text, "90"))
 
 
+#: Kernels that read and write floats, and what they do with 16 bytes at once.
+WIDE = {
+    "int8_encode_4": ["ld.global.nc.v4"],
+    "int8_encode_states_4": ["ld.global.nc.v4", "st.v4"],
+    "int8_decode_0": ["st.v4"],
+    "int8_decode_accumulate_0": ["ld.v4", "st.v4"],
+    "int8_sum": ["ld.v4", "st.v4"],
+    "bf16_encode_0": ["ld.global.nc.v4", "st.v4"],
+    "bf16_decode_0": ["ld.global.nc.v2", "st.v4"],
+}
+
+
+@pytest.mark.parametrize("codec", ["int8", "bf16"])
+def test_a_thread_reads_and_writes_sixteen_bytes_at_once(codec: str) -> None:
+    made = ptx(kernels(program(codec))).decode()
+    bodies = {part.partition("(")[0]: part for part in made.split(".entry ")[1:]}
+    for kernel in (kernel for kernel in WIDE if kernel.startswith(codec)):
+        assert all(f"{instruction}." in bodies[kernel] for instruction in WIDE[kernel]), kernel
+
+
 def all_in_ptx(text: str) -> bool:
     made, symbols = ptx(text).decode(), listed(text)
     return bool(symbols) and all(f".entry {symbol}(" in made for symbol in symbols)
