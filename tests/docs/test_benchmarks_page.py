@@ -55,9 +55,9 @@ def test_what_there_is_is_shown(tmp_path: Path) -> None:
     ours = "| vgg19 | HiPress `onebit`, `ring` | 250 ms | 8.00 × | 1.02 × | 500 ms | 125 ms | 2.00 × | 40% |"
     assert ours in page
     assert "| vgg19 | HiPress `onebit`, `ps` | 260 ms | 1.00 × | **0.98 ×** |" in page
-    assert "| vgg19 | powersgd | 1 s | 1.00 × | 0.26 × |" in page
+    assert "| vgg19 | torch's PowerSGD hook (Gloo), float32 factors | 1 s | 1.00 × | 0.26 × |" in page
     assert page.index(ours) < page.index("HiPress `onebit`, `ps`")
-    assert "| vgg19 | horovod | not measured |" in page
+    assert "| vgg19 | Horovod (Gloo), float32 | not measured |" in page
     assert "| 2 | 5gbit | gpt2 | 1 s (`ps`) | 2 s | 0.50 |" in page
     assert "(../benchmarks/results/sync-4-1gbit-onebit.svg)" in page
     block = update.peers_block(load)

@@ -15,7 +15,7 @@
 #include "core/ops/cuda/contributions.h"
 #include "core/ops/cuda/cuda_codec.h"
 #include "core/ops/cuda/execution.h"
-#include "core/ops/cuda/first_kernel.h"
+#include "core/ops/cuda/execution/first_kernel.h"
 #include "core/ops/cuda/indices.h"
 #include "core/ops/cuda/lanes.h"
 #include "core/ops/cuda/order_key.h"

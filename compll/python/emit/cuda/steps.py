@@ -3,9 +3,9 @@
 
 No value that depends on the data comes back to the host: the device computes scalars, grids are large enough for the
 greatest number of elements, and kernels read the real counts. The steps before the first kernel need one thread: each
-thread block of that kernel does them in a frame of its own (core/ops/cuda/first_kernel.h). The last thread block of a
-kernel also does the steps that follow and need only one thread or one thread block. Once the frame's `stop` is set,
-kernels do nothing; kernels of a branch that is not taken do nothing either.
+thread block of that kernel does them in a frame of its own (core/ops/cuda/execution/first_kernel.h). The last thread
+block of a kernel also does the steps that follow and need only one thread or one thread block. Once the frame's `stop`
+is set, kernels do nothing; kernels of a branch that is not taken do nothing either.
 """
 
 from __future__ import annotations
