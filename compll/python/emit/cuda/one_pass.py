@@ -66,7 +66,8 @@ def one_pass_kernel(function: CudaFunction, loop: plan.Loop) -> str:
     fed = feed(reducing, reductions, "cuda::kOnePassLanes")
     assert fed is not None, "the element of a reduction is computed from elements of the same place"
 
-    per_block = CudaPass(function, plan.Loop(function.vectors.length(loop.first[0].name), loop.first[0].name), set())
+    one_of_block = next(iter(local))
+    per_block = CudaPass(function, plan.Loop(function.vectors.length(one_of_block), one_of_block), set())
     per_block.tile.local = local
     per_block.add(loop.per_block)
     spread = _spread(function, loop, list(local))
@@ -85,7 +86,7 @@ def one_pass_kernel(function: CudaFunction, loop: plan.Loop) -> str:
     second = CudaPass(function, loop, set())
     second.tile.near = near
     second.add(loop.second)
-    kept = [f"lanes_{each.name}[cuda::placeOfLane(lane)] = own_{each.name};" for each in reductions]
+    lane_values = [f"lanes_{each.name}[cuda::placeOfLane(lane)] = own_{each.name};" for each in reductions]
     shared = [*reducing.tile.shared.values(), *arrays, *second.tile.shared.values()]
     bad = ["[[maybe_unused]] int32_t bad = 0;"] if second.bad or reducing.bad else []
     lines = "\n".join
@@ -101,7 +102,7 @@ for (size_t base = block.index * together; base < parts.units(); base += block.c
       if (unit >= parts.units()) return;
       const size_t first = parts.first(unit), last = parts.last(unit);
 {indented(fed, 6)}
-{indented(lines(kept), 6)}
+{indented(lines(lane_values), 6)}
     }}
   }});
   block.sync();
