@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hipress.compll import ir
 from hipress.compll.emit.cuda.function import CudaFunction
-from hipress.compll.emit.cuda.one_pass import one_pass_block
+from hipress.compll.emit.cuda.one_pass import SeveralPasses, one_pass_block
 from hipress.compll.emit.cuda.steps import CudaSteps
 from hipress.compll.emit.cuda.tile import RANDOM
 from hipress.compll.emit.target import Target
@@ -138,9 +139,10 @@ def encoding(
     size = None if block is None else emitted.bounds.known(block)
     if size is not None:
         emitted.gradient_checked = emitted.guard is not None
-        short = indented(_started(CudaSteps(emitted, function.body, one_pass=True), plan_.steps), 2)
         fits = f"cuda::takesOnePass(static_cast<size_t>(ops::atLeastOne({size})))"
-        host = f"if ({fits}) {{\n{short}\n}} else {{\n{indented(host, 2)}\n}}"
+        with suppress(SeveralPasses):
+            short = indented(_started(CudaSteps(emitted, function.body, one_pass=True), plan_.steps), 2)
+            host = f"if ({fits}) {{\n{short}\n}} else {{\n{indented(host, 2)}\n}}"
     return CudaEncoding(emitted, host, steps.sorts, function.states, f"{part}With")
 
 

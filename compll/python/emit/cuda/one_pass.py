@@ -25,6 +25,10 @@ from hipress.compll.passes.vectors import Mapped, Source, Vectors
 _SERIAL = (plan.Scalar, plan.Count, plan.Offset, plan.Finish)
 
 
+class SeveralPasses(Exception):
+    """One kernel cannot do the loop after all: a block's value is packed, or an element of a reduction is random."""
+
+
 def one_pass_block(steps: list[plan.Step], vectors: Vectors) -> ir.Expr | None:
     """The size of the blocks if the plan is one block-wise loop that one kernel can do; else None."""
     loops = [step for step in steps if isinstance(step, plan.Loop)]
@@ -44,7 +48,7 @@ def one_pass_block(steps: list[plan.Step], vectors: Vectors) -> ir.Expr | None:
 
 
 def one_pass_kernel(function: CudaFunction, loop: plan.Loop) -> str:
-    """The body of the kernel for the loop of a plan that has one_pass_block()."""
+    """The body of the kernel for the loop of a plan that has one_pass_block(). Raises SeveralPasses."""
     assert loop.block is not None
     outer = CudaPass(function, loop, set())
     size = outer.tile.copied(f"static_cast<size_t>(ops::atLeastOne({outer.tile.expr(loop.block)}))", "size")
@@ -64,7 +68,8 @@ def one_pass_kernel(function: CudaFunction, loop: plan.Loop) -> str:
         ]
         local[sink.name] = f"one_{name}"
     fed = feed(reducing, reductions, "cuda::kOnePassLanes")
-    assert fed is not None, "the element of a reduction is computed from elements of the same place"
+    if fed is None:
+        raise SeveralPasses
 
     one_of_block = next(iter(local))
     per_block = CudaPass(function, plan.Loop(function.vectors.length(one_of_block), one_of_block), set())
@@ -80,8 +85,8 @@ def one_pass_kernel(function: CudaFunction, loop: plan.Loop) -> str:
     one = ["const cuda::Row<1> some{};", "const Made* const stored = &made;"]
     stores = [store.row for store in per_block.tile.stores.values()]
     made = [*per_block.made(), "Made made{};"] if stores else []
-    from_memory = {**per_block.tile.loads, **per_block.tile.shared}
-    assert not from_memory, "values of a block come from its reductions"
+    if per_block.tile.loads or per_block.tile.shared or per_block.tile.words or per_block.after:
+        raise SeveralPasses
 
     second = CudaPass(function, loop, set())
     second.tile.near = near

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hipress.compll import compile_text
+from hipress.compll import Interpreter, compile_text
 from tests.cases import each
 from tests.compll.emit.cuda import compare
 from tests.compll.emit.cuda.build import emit, host_library
@@ -108,3 +108,22 @@ def test_short_reductions_of_a_block_share_one_kernel(tmp_path: Path) -> None:
     assert text.count("block.rows<") == 2
     assert text.count("cuda::eachOfLane<") == 1
     assert text.count("cuda::finishLanes(") == 3
+
+
+@pytest.mark.parametrize("noise", ["", " + random<float>(0, 1)"])
+def test_a_block_with_a_packed_value_or_a_random_reduction_takes_several_kernels(tmp_path: Path, noise: str) -> None:
+    packed = compile_text(f"""
+        void PackedEncode(float* gradient, uint8* compressed) {{
+            float* most = reduce_blocks(map(gradient, [&](float x) -> float {{ return abs(x){noise}; }}), 0.0, max, 64);
+            uint4* large = map(most, [&](float m) -> uint4 {{ return m > 1 ? 2 : 1; }});
+            int8* level = map(gradient, spread(large, 64), [&](float x, uint4 s) -> int8 {{ return x > s ? 1 : 0; }});
+            compressed = concat(level, large);
+        }}
+        void PackedDecode(uint8* compressed, float* gradient) {{
+            extract(compressed, int8 level[gradient.size], uint4 large[blocks(gradient.size, 64)]);
+            gradient = map(level, spread(large, 64), [&](int8 l, uint4 s) -> float {{ return l * s; }});
+        }}""")
+    codec = CudaCodec(host_library(packed, tmp_path), packed, Memory(), {})
+    gradient = 2 * floats(1000, 2)
+    message = codec.encode(gradient, None, Call(seed=1))
+    assert message == Interpreter(packed).encode(gradient, None, seed=1)
