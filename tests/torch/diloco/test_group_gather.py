@@ -41,7 +41,7 @@ def _sent(folder: str, adaptive: bool) -> tuple[int, int, int]:
         values = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
         message = averaging._messages[0]
         payload, _ = message.encoded(values)
-        averaging.start(0, values)()
+        averaging.start(0, values, 0)()
         used = int(payload.nonzero().max()) + 1
         assert isinstance(averaging._gather, GroupGather)
         sent = averaging._gather.sent_bytes
@@ -104,14 +104,14 @@ def _announces_too_much(folder: str) -> str:
         averaging = SparseAveraging(
             GroupRanks(dist.group.WORLD), {"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo(adaptive=False)
         )
-        averaging.start(0, {"w": torch.randn(70, 70)})()
+        averaging.start(0, {"w": torch.randn(70, 70)}, 0)()
         before = averaging.residuals()["w"].clone()
         honest: Any = group_gather._used
         if rank == 1:
             group_gather._used = lambda message: message.numel() + 1
         try:
             with pytest.raises(hp.CorruptPayload) as raised:
-                averaging.start(0, {"w": torch.randn(70, 70)})()
+                averaging.start(0, {"w": torch.randn(70, 70)}, 0)()
         finally:
             group_gather._used = honest
         assert before.any()
@@ -135,7 +135,7 @@ def _silent(folder: str) -> str:
             del averaging
             return ""
         with pytest.raises(hp.TransportError) as raised:
-            averaging.start(0, {"w": torch.ones(9, 9)})()
+            averaging.start(0, {"w": torch.ones(9, 9)}, 0)()
         over.touch()
         assert not averaging.residuals()["w"].any()
         del averaging

@@ -268,13 +268,13 @@ def test_a_nan_reaches_every_rank_and_no_residual() -> None:
 def _until_a_rank_leaves() -> bool:
     hp.init()
     averaging = SparseAveraging(EngineRanks(), {"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo())
-    averaging.start(0, {"w": torch.randn(70, 70)})()
+    averaging.start(0, {"w": torch.randn(70, 70)}, 0)()
     if hp.rank() == 1:
         hp.shutdown()
         return True
     before = averaging.residuals()["w"].clone()
     with pytest.raises(hp.PeerLost, match="1"):
-        averaging.start(0, {"w": torch.randn(70, 70)})()
+        averaging.start(0, {"w": torch.randn(70, 70)}, 0)()
     return bool(before.any()) and torch.equal(averaging.residuals()["w"], before)
 
 

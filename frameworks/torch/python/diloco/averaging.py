@@ -21,8 +21,10 @@ class Averaging(Protocol):
     #: Whether load_codec_states() takes what any codec has held back, also if this one holds nothing back.
     takes_codec_states: bool
 
-    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
+    def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
         """Begins with the average of `values`, which nothing else touches; returns what waits for it.
+
+        `number`: of the exchange, the same on all ranks, from 0 on; random rounding depends on it.
 
         That raises PeerLost, Timeout, CorruptPayload, TransportError.
         """
@@ -54,8 +56,8 @@ class DenseAveraging:
         )
         self._indices = {name: index for index, name in enumerate(parameters)}
 
-    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
-        """See Averaging."""
+    def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
+        """See Averaging. The engine counts by itself."""
         operations = [self.synchronizer.submit(self._indices[name], each) for name, each in values.items()]
 
         def arrived() -> Values:

@@ -117,6 +117,7 @@ class DiLoCo(NotCopied):
             lambda found: ranks.agree(lambda: found), self._outer.values.items, counted="exchange"
         )
         self._step = 0
+        self._exchanges = 0  # begun since the start of the training, before a checkpoint too
         self._applied = 0
         self._exchange: Exchange | None = None
         self._error: HipressError | None = None
@@ -207,7 +208,8 @@ class DiLoCo(NotCopied):
         """`with_others`: this rank's training has ended, and the others have said which fragment they exchange."""
         answered = None if with_others else self._roll_call.call(fragment, self._step, self._applied)
         values = {name: self._outer.pseudo_gradient(name, self._inner[name]) for name in self._fragments[fragment]}
-        arrived = self._averaging.start(fragment, values)
+        arrived = self._averaging.start(fragment, values, self._exchanges)
+        self._exchanges += 1
 
         def averages() -> Values:
             if answered is not None:
@@ -261,7 +263,8 @@ class DiLoCo(NotCopied):
             self._exchange.averages()
         own = self._ranks.rank, self._ranks.world
         residuals, codecs = saved_residuals(self._averaging.residuals(), *own), saved_codecs(self._averaging, *own)
-        return states.saved(self._outer, self._settings(), self._step, self._exchange, residuals, codecs)
+        counted = states.Counted(self._step, self._exchanges)
+        return states.saved(self._outer, self._settings(), counted, self._exchange, residuals, codecs)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Goes on from `state`. On all ranks, between the same steps; an exchange that has begun is forgotten.
@@ -288,6 +291,7 @@ class DiLoCo(NotCopied):
         first = state if isinstance(state, Mapping) else state[0]
         self._outer.load(first)
         self._step = first["step"]
+        self._exchanges = states.exchanges_of(first, self._schedule.distance)
         self._applied = 0
         self._exchange = states.exchange_of(first)
         if residuals[0] is not None:

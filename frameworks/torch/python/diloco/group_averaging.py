@@ -39,12 +39,10 @@ class GroupAveraging:
             )
         shapes = {name: shape_of(each) for name, each in parameters.items()}
         self._average = GroupAverage(shapes, group, options)
-        self._exchanges = 0
 
-    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
+    def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
         """See Averaging."""
-        done = self._average.start(list(values.items()), self._exchanges)
-        self._exchanges += 1
+        done = self._average.start(list(values.items()), number)
 
         def arrived() -> Values:
             done.wait()
@@ -68,7 +66,7 @@ class GroupAveraging:
             key: {name: torch.from_numpy(values) for name, values in each.items()}
             for key, each in self._average.state_dict().items()
         }
-        return {"exchanges": self._exchanges, "states": states}
+        return {"states": states}
 
     def load_codec_states(self, states: Sequence[Mapping[str, Any]]) -> None:
         """See Averaging."""
@@ -80,5 +78,3 @@ class GroupAveraging:
             self._average.load_states_of(arrays)
         else:
             self._average.load_state_dict(arrays[0] if arrays else {})
-        # Random rounding depends on it.
-        self._exchanges = int(states[0]["exchanges"]) if states else 0

@@ -62,8 +62,8 @@ class SparseAveraging:
         self._gather = ranks.gathers([each.bytes for each in self._messages])
         self._residuals = {name: torch.zeros(each.shape) for name, each in parameters.items()}
 
-    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
-        """See Averaging."""
+    def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
+        """See Averaging. Nothing is random here."""
         message = self._messages[fragment]
         wanted = {name: each.float().add_(self._residuals[name], alpha=self._decay) for name, each in values.items()}
         payload, left = message.encoded(wanted)

@@ -35,10 +35,20 @@ class Exchange:
         return self.arrived
 
 
+@dataclass(frozen=True)
+class Counted:
+    """How far a training has come, in whole numbers."""
+
+    step: int
+    """Inner steps taken."""
+    exchanges: int
+    """Exchanges begun."""
+
+
 def saved(
     outer: OuterParameters,
     schedule: Mapping[str, Any],
-    step: int,
+    counted: Counted,
     exchange: Exchange | None,
     residuals: dict[str, Any] | None,
     codecs: dict[str, Any] | None,
@@ -53,7 +63,8 @@ def saved(
         pending = {"fragment": exchange.fragment, "due": exchange.due, "averages": averages}
     return {
         "format": _FORMAT,
-        "step": step,
+        "step": counted.step,
+        "exchanges": counted.exchanges,
         "schedule": dict(schedule),
         "parameters": {name: each.detach().clone() for name, each in outer.values.items()},
         "outer_optimizer": {"class": type(outer.optimizer).__name__, "state": _copied(outer.optimizer.state_dict())},
@@ -98,6 +109,8 @@ def _check_state(state: Any, outer: OuterParameters, schedule: Mapping[str, Any]
             raise InvalidArgument(f"the state has format {state['format']!r}, and this version reads 1 and 2")
         if not isinstance(state["step"], int) or state["step"] < 0:
             raise InvalidArgument(f"the state's step {state['step']!r} is no whole number of at least 0")
+        if not isinstance(state.get("exchanges", 0), int) or state.get("exchanges", 0) < 0:
+            raise InvalidArgument(f"the state's exchanges {state['exchanges']!r} are no whole number of at least 0")
         for key, value in schedule.items():
             if state["schedule"][key] != value:
                 raise InvalidArgument(
@@ -167,11 +180,21 @@ def _shared(state: Mapping[str, Any]) -> dict[str, str]:
     exchange = state["exchange"] or {"fragment": None, "averages": {}}
     return {
         "the state's step": str(state["step"]),
+        "the state's exchanges": str(state.get("exchanges")),
         "the state's parameters": fingerprint(state["parameters"][name] for name in sorted(state["parameters"])),
         "the state's outer optimizer": fingerprint(moments),
         "the state's exchange": str(exchange["fragment"])
         + fingerprint(exchange["averages"][name] for name in sorted(exchange["averages"])),
     }
+
+
+def exchanges_of(state: Mapping[str, Any], distance: int) -> int:
+    """The number of exchanges that a training with a checked state has begun, one every `distance` steps.
+
+    States of earlier versions have it beside the codec's residuals, if at all.
+    """
+    codecs = state.get("codecs") or {}
+    return int(state.get("exchanges", codecs.get("exchanges", state["step"] // distance)))
 
 
 def exchange_of(state: Mapping[str, Any]) -> Exchange | None:
