@@ -12,6 +12,7 @@ import pytest
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed (requirements/tensorflow.txt)")
 keras = pytest.importorskip("keras")
 
+import hipress.tensorflow  # noqa: E402
 import hipress.tensorflow.keras as hp  # noqa: E402
 from hipress import errors  # noqa: E402
 from hipress.adapter.objects import allgather_object  # noqa: E402
@@ -195,6 +196,30 @@ def _refusals() -> None:
 
 def test_what_makes_no_step_is_refused_and_changes_nothing() -> None:
     run(_refusals, 1)
+
+
+def _after_a_tape() -> None:
+    hp.init()
+    for traced in (False, True):
+        for kind in _MAKERS:
+            variables, optimizer = _variables(), _MAKERS[kind]()
+            optimizer.build(variables)
+
+            def step(variables: list[Any] = variables, optimizer: Any = optimizer) -> None:
+                with tf.GradientTape() as tape:
+                    loss = tf.add_n([tf.reduce_sum(each.value) for each in variables])
+                distributed = hipress.tensorflow.DistributedGradientTape(tape)
+                gradients = distributed.gradient(loss, [each.value for each in variables])
+                optimizer.apply(gradients, variables)
+
+            with pytest.raises(
+                errors.InvalidArgument, match=f"has averaged these gradients, and {type(optimizer).__name__}"
+            ):
+                (tf.function(step) if traced else step)()
+
+
+def test_gradients_of_a_distributed_tape_are_refused() -> None:
+    run(_after_a_tape, 2)
 
 
 def _differing() -> list[bool]:

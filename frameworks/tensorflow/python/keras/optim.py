@@ -86,6 +86,11 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
         Raises PeerLost, Timeout, CorruptPayload, TransportError; the class says when InvalidArgument. Within a
         tf.function TensorFlow raises its own error, whose text begins with the name of HiPress' error.
         """
+        if any(getattr(each, "hipress_combined", False) for each in grads):
+            raise InvalidArgument(
+                f"DistributedGradientTape() has averaged these gradients, and {type(self).__name__} averages what its "
+                "algorithm compresses itself: take each rank's own gradients, of a plain tf.GradientTape"
+            )
         given = self._trainable_variables if trainable_variables is None else list(trainable_variables)
         if not self.built:
             self.build(given)

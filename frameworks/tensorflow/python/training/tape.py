@@ -45,6 +45,9 @@ class DistributedTape(tf.GradientTape):  # type: ignore[misc]
         # tf.nest does not expand composites here: a sparse gradient is one gradient, not three tensors.
         flat = tf.nest.flatten(gradients)
         combined = self._hipress_local.combined(flat, flat_sources, self._hipress_lists)
+        for each in combined:
+            if each is not None:
+                each.hipress_combined = True  # for optimizers that would send it again
         return tf.nest.pack_sequence_as(sources, combined)
 
     @as_written
