@@ -277,6 +277,20 @@ def test_another_number_of_ranks_gets_all_ranks_states_or_is_refused(tmp_path: P
             assert f"takes only states of as many ranks as there are: {world}" in text, (way, text)
 
 
+@_alone
+def _of_an_earlier_version(_rank: int) -> None:
+    _, take, keeper = _hybrid()
+    take(0)
+    state = keeper.state_dict()
+    del state["shards"]
+    with pytest.raises(InvalidArgument, match="state 0 of 1 does not say of which shards it is"):
+        keeper.load_states_of([state])
+
+
+def test_a_state_that_does_not_name_its_shards_is_refused_with_that_reason(tmp_path: Path) -> None:
+    run(_of_an_earlier_version, 2, str(tmp_path))
+
+
 _PAID_BACK = ("group", "hipress", "DistributedOptimizer")
 
 

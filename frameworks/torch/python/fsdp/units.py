@@ -103,7 +103,14 @@ def shards_of(units: Sequence[Unit]) -> list[list[int]]:
 
 
 def of_same_shards(saved: Sequence[Mapping[str, Any]], units: Sequence[Unit]) -> list[Mapping[str, Any]]:
-    """The states of the ranks that had this rank's shards. Raises InvalidArgument if there are none."""
+    """The states of the ranks that had this rank's shards. Raises InvalidArgument if there are none, or if a state does
+    not say which ones it is of."""
+    for place, each in enumerate(saved):
+        if "shards" not in each:
+            raise InvalidArgument(
+                f"state {place} of {len(saved)} does not say of which shards it is, as states of an earlier version: "
+                "load_state_dict() takes it on as many ranks, and state_dict() there says it"
+            )
     own = [each for each in saved if each.get("shards") == shards_of(units)]
     if not own:
         raise InvalidArgument(
