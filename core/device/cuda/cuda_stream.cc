@@ -140,11 +140,8 @@ void CudaStream::encode(const DeviceEncode& call) {
     given.message = reinterpret_cast<uint8_t*>(call.message.data());
     given.messageBytes = call.result;
     given.error = call.result + 1;
-    Result status = kSuccess;
     const size_t bytes = codec.table().encodeScratchBytes(given.params, given.count);
-    given.scratch = shared_->scratchOf(bytes, &status);
-    if (status == kSuccess) given.counters = shared_->countersOf(&status);
-    if (status != kSuccess) return status;
+    if (const Result status = shared_->lend(bytes, &given); status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().encode(given, &launcher);
     return launcher.status();
@@ -163,11 +160,8 @@ void CudaStream::decode(const DeviceDecode& call) {
     given.count = call.output.size();
     given.accumulate = call.mode == DecodeMode::kAccumulate ? 1 : 0;
     given.error = call.error;
-    Result status = kSuccess;
     const size_t bytes = codec.table().decodeScratchBytes(given.params, given.count, given.capacity);
-    given.scratch = shared_->scratchOf(bytes, &status);
-    if (status == kSuccess) given.counters = shared_->countersOf(&status);
-    if (status != kSuccess) return status;
+    if (const Result status = shared_->lend(bytes, &given); status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().decode(given, &launcher);
     return launcher.status();
@@ -209,11 +203,8 @@ void CudaStream::makeStatistics(const DeviceSummed& call) {
     given.message = reinterpret_cast<uint8_t*>(call.statistics.data());
     given.messageBytes = call.words + kStatisticsBytes;
     given.error = call.words + kStatisticsError;
-    Result status = kSuccess;
-    given.scratch =
-        shared_->scratchOf(codec.table().statisticsScratchBytes(given.params, given.count), &status);
-    if (status == kSuccess) given.counters = shared_->countersOf(&status);
-    if (status != kSuccess) return status;
+    const size_t bytes = codec.table().statisticsScratchBytes(given.params, given.count);
+    if (const Result status = shared_->lend(bytes, &given); status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().statistics(given, &launcher);
     if (launcher.status() != kSuccess) return launcher.status();
@@ -237,11 +228,8 @@ void CudaStream::makeLevels(const DeviceSummed& call) {
     given.message = reinterpret_cast<uint8_t*>(call.message.data());
     given.messageBytes = call.words + kLevelsBytes;
     given.error = call.words + kLevelsError;
-    Result status = kSuccess;
-    given.scratch = shared_->scratchOf(
-        codec.table().agreedScratchBytes(given.params, given.count, given.agreedBytes), &status);
-    if (status == kSuccess) given.counters = shared_->countersOf(&status);
-    if (status != kSuccess) return status;
+    const size_t bytes = codec.table().agreedScratchBytes(given.params, given.count, given.agreedBytes);
+    if (const Result status = shared_->lend(bytes, &given); status != kSuccess) return status;
     const KernelLauncher launcher = shared_->launcher(codec.kernels());
     codec.table().encodeAgreed(given, &launcher);
     if (launcher.status() != kSuccess) return launcher.status();

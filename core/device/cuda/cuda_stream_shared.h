@@ -50,6 +50,14 @@ struct CudaStream::Shared {
   /// The counters of the line at hand, or of work that is not joined: zeros, which work leaves as zeros.
   /// Returns nullptr, with the failure in `status`, if memory is short.
   Counters* countersOf(Result* status);
+  /// Gives a codec's call `bytes` of scratch memory, and counters.
+  template <typename Call>
+  Result lend(size_t bytes, Call* call) {
+    Result status = kSuccess;
+    call->scratch = scratchOf(bytes, &status);
+    if (status == kSuccess) call->counters = countersOf(&status);
+    return status;
+  }
   /// Starts what has been joined.
   Result start(const KernelBatch& joined);
   /// The place of these tables in the device's memory. Steps are alike, so that it often has them already.

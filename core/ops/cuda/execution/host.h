@@ -5,9 +5,10 @@
 // other.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "core/ops/cuda/execution/processor.h"
 
 #define HIPRESS_DEVICE
 #define HIPRESS_SHARED static thread_local
@@ -23,12 +24,6 @@
 #endif
 
 namespace hipress::cuda {
-
-/// An aligned word of 4, 8 or 16 bytes.
-template <size_t bytes>
-struct alignas(bytes) Word {
-  uint32_t parts[bytes / 4];
-};
 
 struct Block {
   size_t index;
@@ -95,28 +90,6 @@ void launch([[maybe_unused]] Stream stream, [[maybe_unused]] const char* symbol,
 #else
   stream->start(*stream, symbol, blocks, &kernel, sizeof(Kernel));
 #endif
-}
-
-template <typename T>
-T load(const T* at) {
-  return *at;
-}
-
-template <typename T>
-void addTo(T* at, T value) {
-  *at += value;
-}
-
-/// *at, which becomes 0.
-template <typename T>
-T take(T* at) {
-  const T value = *at;
-  *at = 0;
-  return value;
-}
-
-inline unsigned bitsSet(uint32_t word) {
-  return static_cast<unsigned>(std::popcount(word));
 }
 
 }  // namespace hipress::cuda

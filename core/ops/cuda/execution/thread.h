@@ -9,12 +9,13 @@
 
 #include <ucontext.h>
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
+
+#include "core/ops/cuda/execution/processor.h"
 
 #define HIPRESS_DEVICE
 #define HIPRESS_SHARED static
@@ -81,12 +82,6 @@ class ThreadContexts {
   unsigned at_ = 0;  ///< The thread that runs.
 };
 
-/// An aligned word of 4, 8 or 16 bytes.
-template <size_t bytes>
-struct alignas(bytes) Word {
-  uint32_t parts[bytes / 4];
-};
-
 struct Block {
   size_t index;
   size_t count;
@@ -139,28 +134,6 @@ void launch(Stream, const char*, unsigned blocks, const Kernel& kernel) {
   for (size_t index = 0; index < blocks; ++index) {
     ThreadContexts::all().run([&](unsigned thread) { kernel(Block{index, blocks, thread}); });
   }
-}
-
-template <typename T>
-T load(const T* at) {
-  return *at;
-}
-
-template <typename T>
-void addTo(T* at, T value) {
-  *at += value;
-}
-
-/// *at, which becomes 0.
-template <typename T>
-T take(T* at) {
-  const T value = *at;
-  *at = 0;
-  return value;
-}
-
-inline unsigned bitsSet(uint32_t word) {
-  return static_cast<unsigned>(std::popcount(word));
 }
 
 }  // namespace hipress::cuda
