@@ -30,7 +30,7 @@ WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 # What a build reads: a change of another Python file needs none (distribution/develop.py).
 COMPILED := $(filter-out %.py %.pyi,$(SOURCES)) $(shell find compll -name '*.py') bindings/python/errors.py
 
-.PHONY: demo check develop test docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
+.PHONY: demo check develop test test-thorough docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
   gpu-tests fuzz soak
 
 install: $(VENV)/installed
@@ -81,7 +81,7 @@ $(VENV)/developed: $(COMPILED) $(VENV)/development
 # The tier for every commit: lint, and unit tests of everything in .venv. Tests marked `slow` are not in it: they start
 # processes that import a framework, compile, compute for seconds or wait for deadlines.
 check: develop lint
-	$(BIN)/python -m pytest -n $(PROCESSES) -m "not slow" --ignore=tests/tensorflow --ignore=tests/mxnet
+	$(BIN)/python -m pytest -n $(PROCESSES) -m "not slow and not thorough" --ignore=tests/tensorflow --ignore=tests/mxnet
 
 # noxfile.py has the sessions, each in an environment of its own. Downloads, compiler, type check and lint run side by side,
 # and so do the sessions, the two short ones one after the other: most tests wait for deadlines at times. What the other
@@ -96,6 +96,10 @@ test:
 	$(BIN)/nox --session torch || status=1; \
 	for session in $$tensorflow $$others; do wait $$session || status=1; done; \
 	cat build/tensorflow.log build/mxnet-and-bare.log; exit $$status
+
+# What `make test` leaves out: an hour more. For a release, and for changes of what these tests are about.
+test-thorough:
+	+TIER=thorough $(MAKE) test
 
 # An environment of noxfile.py, which nox then uses. It needs nothing of .venv, so that both are made at once.
 .nox/%/requirements: requirements/%.txt tests/fewer_collections.pth

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The test matrix: one wheel, installed into an environment for each framework and into one that has none.
 
-make test                     all of it, from nothing
+make test                     all of it, from nothing, without the tests marked `thorough`
+make test-thorough            those
 .venv/bin/nox -s mxnet        one part, with the wheel that `make wheel` has built
 .venv/bin/nox -s mxnet -- -k trainer      arguments for pytest
 """
@@ -65,6 +66,11 @@ def _test_adapter(session: nox.Session, framework: str) -> None:
     _pytest(session, "python", folders, {"HIPRESS_FRAMEWORKS": framework}, processes=_FEW)
 
 
+#: `thorough`: the tests with that mark; otherwise all others.
+_TESTS = "thorough" if os.environ.get("TIER") == "thorough" else "not thorough"
+#: What pytest returns if there is no test, as in a session without thorough ones.
+_NO_TEST = 5
+
 #: So many failures may be accidents of a busy machine. More are not.
 _ACCIDENTS = 5
 #: Processes of pytest. Many tests wait for deadlines, so there is one more than cores. Each process imports the
@@ -89,9 +95,11 @@ def _pytest(
     """
     kept = Path("build/pytest", session.name)
     shutil.rmtree(kept, ignore_errors=True)
-    command = [python, "-m", "pytest", "-o", f"cache_dir={kept}", "--durations=40", *arguments, *session.posargs]
+    which = ["-m", _TESTS, "-o", f"cache_dir={kept}", "--durations=40"]
+    command = [python, "-m", "pytest", *which, *arguments, *session.posargs]
+    codes = [0, _NO_TEST] if _TESTS == "thorough" else [0]
     try:
-        session.run(*command, "-n", str(processes), external=external, env=variables)
+        session.run(*command, "-n", str(processes), external=external, env=variables, success_codes=codes)
     except CommandFailed:
         record = kept / "v" / "cache" / "lastfailed"
         failed = sorted(json.loads(record.read_text())) if record.exists() else []

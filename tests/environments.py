@@ -89,7 +89,7 @@ def _run(command: Sequence[str], variables: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Makes all environments, so that no test waits for a download or a compiler."""
+    """Makes all environments of the tests that will run, so that no test waits for a download or a compiler."""
     from tests.launch.launchers import LAUNCHERS
 
     makers = [
@@ -97,8 +97,9 @@ def main() -> None:
         lambda: environment("browser", ["browser"]),
         lambda: environment("editors", ["pyright"]),
         lambda: environment("distribution", ["bare"]),
-        recipes,
     ]
+    if os.environ.get("TIER") == "thorough":
+        makers.append(recipes)
     with ThreadPoolExecutor(max_workers=2) as pool:
         for folder in pool.map(lambda make: make(), makers):
             print(folder.relative_to(_ROOT))

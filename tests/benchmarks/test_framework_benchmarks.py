@@ -18,6 +18,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_an_adapters_cost_is_the_difference_of_the_steps_by_tensor(tmp_path: Path) -> None:
     file = tmp_path / "cost.json"
     script = [sys.executable, str(BENCHMARKS / "adapter_cost.py")]

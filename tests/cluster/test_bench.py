@@ -15,6 +15,7 @@ from tests.launch.conftest import HIPRESS
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+@pytest.mark.thorough
 def test_at_1_gbit_per_second_it_pays(nodes: Any, tmp_path: Path) -> None:
     answer, picture = tmp_path / "bench.json", tmp_path / "bench.png"
     asked = ["--model", "resnet50", "--codec", "onebit", "--codec", "terngrad", "--seconds", "8"]

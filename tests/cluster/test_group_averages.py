@@ -11,6 +11,7 @@ import pytest
 
 from hipress import _core
 from tests.cluster.nodes import cluster, unavailable
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +19,7 @@ _PROGRAM = Path(__file__).with_name("group_average_program.py")
 _ELEMENTS = 4_000_000
 
 
-@pytest.mark.parametrize("codec", ["onebit", "fp16"])
+@pytest.mark.parametrize("codec", ["onebit", thorough("fp16")])
 def test_hierarchical_sends_a_tensor_once_from_each_host(tmp_path: Path, codec: str) -> None:
     """Each of a host's two ranks sends half a tensor to the owners and half of the average. Topology "ps" sends twice
     as much."""

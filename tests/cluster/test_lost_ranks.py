@@ -12,6 +12,7 @@ import pytest
 
 from tests.cluster.fault_job import Fact, FaultJob, Session
 from tests.cluster.invariants import check_all
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ def test_a_killed_coordinator_is_a_lost_rank(nodes: Any, tmp_path: Path) -> None
         check_all(job, {1, 2, 3}, 15.0)
 
 
-@pytest.mark.parametrize(("victim", "topology", "codec"), [(0, "ring", "none"), (2, "allgather", "onebit")])
+@pytest.mark.parametrize(("victim", "topology", "codec"), [(0, "ring", "none"), thorough(2, "allgather", "onebit")])
 def test_a_stopped_rank_is_a_timeout(nodes: Any, tmp_path: Path, victim: int, topology: str, codec: str) -> None:
     # The rank's host answers, so the rank is not lost, however long it is stopped. The user's deadline ends the wait.
     session = Session(range(3), topology, codec, timeout=3.0, variables={"HIPRESS_HEARTBEAT_LIMIT": "1"})
@@ -100,7 +101,7 @@ def test_a_link_cut_while_nothing_is_sent_is_known_at_the_next_step(nodes: Any, 
         check_all(job, {0, 1, 2}, 15.0)
 
 
-@pytest.mark.parametrize("topology", ["ps", "ring"])
+@pytest.mark.parametrize("topology", ["ps", thorough("ring")])
 def test_a_rank_that_leaves_while_others_wait_is_named(nodes: Any, tmp_path: Path, topology: str) -> None:
     with FaultJob(tmp_path, Session(range(3), topology, own_steps={1: 20}), nodes) as job:
         left = job.fact(1, "step", 60.0, lambda fact: bool(fact["step"] == 19))["time"]

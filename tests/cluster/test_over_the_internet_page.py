@@ -31,6 +31,7 @@ def far_apart() -> Iterator[Any]:
         yield made
 
 
+@pytest.mark.thorough
 def test_two_hosts_end_with_the_same_weights(far_apart: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("\n".join(pages.blocks(_PAGE, "python")[:1]))
     commands = [block for block in pages.blocks(_PAGE, "bash") if "torchrun --nnodes 2" in block]

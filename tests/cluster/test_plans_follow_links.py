@@ -37,6 +37,7 @@ def _wait_for(folder: Path, processes: list[Any], holds: Any, seconds: float) ->
         time.sleep(0.2)
 
 
+@pytest.mark.thorough
 def test_a_slower_link_gets_another_plan_on_all_ranks_and_loses_no_residual(nodes: Any, tmp_path: Path) -> None:
     """On an unshaped link no codec pays; at 50 Mbit/s a step of 7.6 MB without a codec takes more than a second."""
     nodes.set_rate("none")

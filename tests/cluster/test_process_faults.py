@@ -15,6 +15,7 @@ import pytest
 
 from tests.cluster.training_job import TrainingJob
 from tests.ranks import clean_environment
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def running(folder: Path, world_size: int, codec: str, **variables: str) -> Iter
         job.end()
 
 
-@pytest.mark.parametrize(("codec", "victim"), [("none", 0), ("onebit", 2)])
+@pytest.mark.parametrize(("codec", "victim"), [("none", 0), thorough("onebit", 2)])
 def test_a_killed_rank_is_named_by_all_others_within_ten_seconds(tmp_path: Path, codec: str, victim: int) -> None:
     with running(tmp_path, 3, codec) as job:
         killed = job.signal(victim, signal.SIGKILL)
@@ -47,7 +48,7 @@ def test_a_killed_rank_is_named_by_all_others_within_ten_seconds(tmp_path: Path,
             assert job.processes[rank].wait(15.0) == 3
 
 
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", [thorough(0), 2])
 def test_a_stopped_rank_is_named_with_the_tensor_after_the_deadline(tmp_path: Path, victim: int) -> None:
     with running(tmp_path, 3, "onebit", HIPRESS_TIMEOUT="5") as job:
         stopped = job.signal(victim, signal.SIGSTOP)

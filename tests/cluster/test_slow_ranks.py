@@ -65,6 +65,7 @@ def test_a_link_at_one_percent_is_slow_but_right(nodes: Any, tmp_path: Path, top
         assert [job.errors(rank) for rank in range(4)] == [[]] * 4
 
 
+@pytest.mark.thorough
 def test_a_link_that_is_full_for_longer_than_the_limit_is_not_cut(nodes: Any, tmp_path: Path) -> None:
     """At 1 Mbit/s the megabyte that waits for the link takes 8 s. Beats wait behind it, or the network drops them."""
     sizes, limit = (1_500_000, 1_500_000), {"HIPRESS_HEARTBEAT_LIMIT": "6"}

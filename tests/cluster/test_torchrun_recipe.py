@@ -50,6 +50,7 @@ def _train(nodes: Any, directory: Path, codec: str) -> tuple[dict[str, tuple[str
     return found, sent_bytes(nodes, 0, cluster.INTERFACE) - before
 
 
+@pytest.mark.thorough
 def test_two_nodes_send_a_tenth_over_their_link(nodes: Any, tmp_path: Path) -> None:
     ranks, link = _train(nodes, tmp_path, "onebit")
     assert len({checksum for *_, checksum in ranks.values()}) == 1

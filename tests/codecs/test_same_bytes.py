@@ -134,6 +134,7 @@ def test_any_number_of_threads_gives_one_result(name: str) -> None:
 
 @pytest.mark.slow
 @each("text", NAMES)
+@pytest.mark.thorough
 def test_threads_on_a_million_values(text: str) -> None:
     expected = long_run(text, 1 << 20, 1)
     for isa in at_each_level():

@@ -44,6 +44,7 @@ def add_row(table: Path, module: str, row: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.thorough
 def test_the_steps_add_an_operator(tmp_path: Path) -> None:
     site = installed(tmp_path)
     operator, row, test = pages.blocks(PAGE, "python")

@@ -91,6 +91,7 @@ def test_it_works_in_a_root_folder_of_libraries_alone(environment: Path, tmp_pat
     assert installed.run(environment, ["hipress", "doctor"], tmp_path, small_root=True)
 
 
+@pytest.mark.thorough
 def test_the_source_distribution_has_what_building_needs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "-o", str(tmp_path), "."]
     done = subprocess.run(command, cwd=pages.ROOT, capture_output=True, text=True, timeout=120, check=False)

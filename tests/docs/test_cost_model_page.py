@@ -33,6 +33,7 @@ def copy_of(root: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(root / "site")}
 
 
+@pytest.mark.thorough
 def test_the_page_can_be_followed(tmp_path: Path) -> None:
     variables = copy_of(tmp_path)
     model, test = pages.blocks(PAGE, "python")

@@ -15,6 +15,7 @@ import pytest
 import hipress.torch
 from tests.browser import look
 from tests.docs import pages
+from tests.tiers import thorough, usually
 
 sys.path.insert(0, str(pages.ROOT))
 from docs.site import reference
@@ -72,8 +73,8 @@ def test_the_reference_shows_options_that_are_declared_elsewhere(site: Path) -> 
     assert [name for name in optimizer.parameters if f"<code>{name}</code>" not in section] == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("page", LOOKED_AT)
+@pytest.mark.parametrize("width", [390, thorough(1280)])
+@pytest.mark.parametrize("page", usually(LOOKED_AT[:2], LOOKED_AT))
 def test_nothing_is_wider_than_the_window(site: Path, tmp_path: Path, page: str, width: int) -> None:
     seen = look(site / page, width, tmp_path / "page.png")
     assert seen["title"]

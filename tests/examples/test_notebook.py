@@ -43,6 +43,7 @@ def bytes_of(table: str) -> dict[str, int]:
     return {codec: int(sent.replace(",", "")) for codec, sent in rows}
 
 
+@pytest.mark.thorough
 def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in os.environ.keys() - clean_environment().keys():
         monkeypatch.delenv(variable)

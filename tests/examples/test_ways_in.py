@@ -48,6 +48,7 @@ def test_a_decoder_by_each_way_in(tmp_path: Path) -> None:
     assert max(losses[:3]) - min(losses[:3]) < 0.05
 
 
+@pytest.mark.thorough
 def test_resnet50_by_two_ways_in(tmp_path: Path) -> None:
     small = ["--steps", "5", "--batch", "2", "--image-size", "32"]
     found = rows(tmp_path, "resnet50.py", ["fsdp", "diloco"], *small)

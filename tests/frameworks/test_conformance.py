@@ -13,9 +13,12 @@ from tests.frameworks.adapters import adapter_class, present
 from tests.frameworks.checks import CHECKS
 from tests.frameworks.files import DIRECTORY
 from tests.frameworks.ranks import run
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
+#: Of the worlds. Three ranks have what more ranks have.
+SIZES = [1, 3, thorough(2), thorough(4)]
 #: Seconds that ranks wait for a rank that failed, or that is still importing its framework.
 TIMEOUT = "60"
 NOT_RUN = "not run, because the world had ended: "
@@ -47,7 +50,7 @@ def world(framework: str, size: int) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("framework", present())
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("check", list(CHECKS))
 def test_conformance(framework: str, size: int, check: str) -> None:
     if check in (not_yet := adapter_class(framework).not_yet):

@@ -10,13 +10,13 @@ import pytest
 from tests.frameworks.adapters import present
 from tests.frameworks.checks.training import CODECS
 from tests.frameworks.files import DIRECTORY
-from tests.frameworks.test_conformance import world
+from tests.frameworks.test_conformance import SIZES, world
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("framework", present())
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", SIZES)
 def test_the_same_input_gives_the_same_bytes_and_the_same_result(framework: str, size: int) -> None:
     """The files of this framework equal the files of every other framework whose tests have run; each framework has its
     own environment."""
@@ -29,7 +29,7 @@ def test_the_same_input_gives_the_same_bytes_and_the_same_result(framework: str,
 
 
 @pytest.mark.parametrize("framework", present())
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", SIZES[1:])
 def test_all_ranks_have_the_same_result(framework: str, size: int) -> None:
     world(framework, size)
     ranks = [json.loads((DIRECTORY / f"{framework}.{size}.{rank}.json").read_text()) for rank in range(size)]

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_nothing_is_violated(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.soak", "--seconds", "20", "--seed", "1", "--logs", str(tmp_path / "logs")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import hipress.torch as hp
+from tests.tiers import thorough
 from tests.torch.models import fingerprint, loss, mlp
 from tests.torch.optimizers import start
 from tests.torch.ranks import run
@@ -35,7 +36,7 @@ def _switching(codecs: list[str]) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("codec", ["onebit", "dgc", "terngrad"])
+@pytest.mark.parametrize("codec", ["onebit", thorough("dgc"), "terngrad"])
 def test_to_set_the_same_codec_changes_no_bit(codec: str) -> None:
     assert run(_switching, 2, [codec, codec, codec]) == run(_switching, 2, [codec, "", ""])
 
@@ -102,8 +103,8 @@ def _sum_of_what_arrives(codecs: list[str], arguments: dict[str, Any], not_finit
     return difference, earlier
 
 
-@pytest.mark.parametrize("codec", ["onebit", "graddrop(ratio=0.01)", "tbq"])
-@pytest.mark.parametrize("arguments", [{}, {"op": hp.Sum}, {"gradient_predivide_factor": 2.0}])
+@pytest.mark.parametrize("codec", ["onebit", "graddrop(ratio=0.01)", thorough("tbq")])
+@pytest.mark.parametrize("arguments", [{}, thorough({"op": hp.Sum}), thorough({"gradient_predivide_factor": 2.0})])
 def test_what_was_held_back_arrives_when_the_next_codec_holds_nothing_back(
     codec: str, arguments: dict[str, Any]
 ) -> None:

@@ -84,6 +84,7 @@ def test_operators_pass_torchs_own_checks(name: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.thorough
 def test_a_compiled_step_is_the_eager_step(backend: str) -> None:
     def step(g: torch.Tensor, residual: torch.Tensor, total: torch.Tensor, number: int) -> Any:
         message = operators.onebit_encode(g * 2, residual, step=number)

@@ -30,6 +30,7 @@ def sent(folder: Path, *options: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.thorough
 def test_the_seeds_command_compresses_all_gradients_in_one_group(tmp_path: Path) -> None:
     options = ("--compress", "--compressor", "onebit", "--comm", "allgather", "--memory", "residual")
     assert sent(tmp_path, *options, "--fusion-num", "1") == pytest.approx(MEGABYTES / 32, rel=0.02)

@@ -12,6 +12,7 @@ import pytest
 
 from tests import digits
 from tests.docs import pages
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -39,29 +40,26 @@ def train(folder: Path, codec: str, ranks: int, *options: str) -> dict[str, Any]
     return results
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """The results of each codec, and of "none"."""
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("codecs", [["onebit", "int8"], thorough(sorted(SMALLER))], ids=["two", "every kind"])
+def test_codecs_train_nearly_as_well_with_few_bytes(codecs: list[str], tmp_path: Path) -> None:
     trainings = {
         codec: ["--codec", codec, "--epochs", str(EPOCHS.get(codec, USUAL_EPOCHS)), *SHORT]
-        for codec in ("none", *SMALLER)
+        for codec in ("none", *codecs)
     }
-    return digits.train("torch", tmp_path_factory.mktemp("digits"), trainings, timeout=560)
-
-
-@pytest.mark.timeout(600)
-def test_codecs_of_every_kind_train_nearly_as_well_with_few_bytes(trained: dict[str, dict[str, Any]]) -> None:
+    trained = digits.train("torch", tmp_path, trainings, timeout=560)
     plain = trained["none"]
     assert plain["test_accuracy"] >= 0.97
     assert plain["warmup_codecs"] == []
-    for codec, smaller in SMALLER.items():
+    for codec in codecs:
         compressed = trained[codec]
         assert compressed["test_accuracy"] >= plain["test_accuracy"] - 0.015, codec
         assert len(compressed["bytes_by_epoch"]) == EPOCHS.get(codec, USUAL_EPOCHS)
         # Biases and the first layer are smaller than min_compress_bytes, so they travel raw. The warm-up is over.
-        assert compressed["bytes_by_epoch"][-1] < plain["bytes_by_epoch"][-1] / smaller, codec
+        assert compressed["bytes_by_epoch"][-1] < plain["bytes_by_epoch"][-1] / SMALLER[codec], codec
 
 
+@pytest.mark.thorough
 def test_a_sparse_codec_warms_up_to_its_ratio(tmp_path: Path) -> None:
     run = train(tmp_path, "graddrop(ratio=0.02)", 2, "--epochs", "4", "--warmup-epochs", "3")
     assert run["warmup_codecs"] == [f"graddrop(ratio={ratio})" for ratio in (0.25, 0.0625, 0.02)]

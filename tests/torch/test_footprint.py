@@ -41,6 +41,7 @@ def _idle(seconds: float, times: int) -> float:
     return min(shares)
 
 
+@pytest.mark.thorough
 def test_an_idle_rank_uses_under_one_percent_of_a_core() -> None:
     assert max(run(_idle, 4, 3.0, 6)) < 0.01
 
@@ -68,6 +69,7 @@ def _many_steps(steps: int) -> tuple[int, int]:
     return first, _resident()
 
 
+@pytest.mark.thorough
 def test_ten_thousand_steps_do_not_grow_memory() -> None:
     for first, last in run(_many_steps, 2, 10_000):
         assert last < first * 1.01

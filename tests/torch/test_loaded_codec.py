@@ -13,6 +13,7 @@ import torch
 import hipress
 import hipress.torch as hp
 from hipress.errors import Mismatch
+from tests.tiers import thorough
 from tests.torch import ranks
 
 pytestmark = pytest.mark.slow
@@ -53,7 +54,7 @@ def sums(name: str, text: str, steps: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("name", "text", "steps"),
-    [("blockquant4", "blockquant4(block=64)", 3), ("adacomp", "adacomp(bin=20, limit=0.2)", 60)],
+    [("blockquant4", "blockquant4(block=64)", 3), thorough("adacomp", "adacomp(bin=20, limit=0.2)", 60)],
 )
 def test_allreduce(name: str, text: str, steps: int, cache: str) -> None:
     """Error feedback sends residuals later, so the mean over the steps approaches the mean over the ranks."""

@@ -131,6 +131,7 @@ def test_answers_and_jobs_travel_as_json() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_it_runs_and_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows.json"
     options = ("--world", "2", "--model", "resnet50", "--release", "all", "--turns", "1", "--json", str(file))

@@ -22,6 +22,7 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_framework_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     words = ("--framework", "torch", "--world", "2", "--repeat", "2", "--json", str(file))

@@ -22,6 +22,7 @@ RESNET50 = 4 * 25_557_032
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_few_turns(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     script = [sys.executable, str(ROOT / "benchmarks" / "checkpoint_cost.py"), "--json", str(file)]

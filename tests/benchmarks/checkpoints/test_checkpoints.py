@@ -22,6 +22,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_few_steps(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     script = [sys.executable, str(ROOT / "benchmarks" / "checkpoints.py"), "--steps", "12", "--seed", "0"]

@@ -21,6 +21,7 @@ SMALL = ["--width", "64", "--layers", "1", "--context", "8", "--sequences", "1",
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_few_steps_with_each_system(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     script = [sys.executable, str(ROOT / "benchmarks" / "diloco.py"), "--world", "2", "--json", str(file), *SMALL]

@@ -28,6 +28,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_few_steps_of_a_few_trainings(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     script = [sys.executable, str(ROOT / "benchmarks" / "optimizers.py"), "--json", str(file)]

@@ -138,6 +138,7 @@ def test_a_plan_is_paired_with_the_fastest_run_that_its_codecs_allow() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_profile_plans_and_grid_are_measured_on_a_cluster(tmp_path: Path) -> None:
     try:
         cluster.check_available()

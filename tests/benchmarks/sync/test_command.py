@@ -123,6 +123,7 @@ def test_a_failing_rank_fails_the_benchmark(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_nodes_of_a_cluster_average_over_its_links(tmp_path: Path) -> None:
     try:
         cluster.check_available()

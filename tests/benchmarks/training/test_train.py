@@ -21,6 +21,7 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_systems_take_steps(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     words = ("--world", "2", "--batch-size", "1", "--steps", "1", "--peer", "ddp,hook-onebit")

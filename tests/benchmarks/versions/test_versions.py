@@ -22,6 +22,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_two_versions_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows.json"
     chosen = ["--size", "800,12K", "--codec", "onebit", "--tensors", "3", "--repeats", "5", "--turns", "4"]

@@ -108,6 +108,7 @@ print("fine")
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_all_that_is_written_for_pytorch_makes_one_library(tmp_path: Path) -> None:
     command("build", BLOCKQUANT4, "-o", str(tmp_path))
     torch_root = Path(torch.__file__).parent

@@ -22,6 +22,7 @@ from hipress.compll.build.codec import library_of, read_codec
 from hipress.errors import HipressError, InvalidArgument, Timeout, Unsupported
 from tests.compll.build import compilers
 from tests.compll.programs import ROOT, codec, normal
+from tests.tiers import thorough
 
 SIZES = [0, 1, 15, 16, 17, 127, 128, 129, 1000, 4095, 4096, 4097, 33_000, 262_145]
 
@@ -70,8 +71,12 @@ def library(plain: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *(("blockquant4", {}), ("blockquant4", {"block": 32}), ("adacomp", {}), ("adacomp", {"bin": 50, "limit": 0.2})),
-        *(("natural_dithering", {"block": 100}), ("threelc", {"sparsity": 1.5})),
+        ("blockquant4", {}),
+        ("blockquant4", {"block": 32}),
+        thorough("adacomp", {}),
+        thorough("adacomp", {"bin": 50, "limit": 0.2}),
+        thorough("natural_dithering", {"block": 100}),
+        thorough("threelc", {"sparsity": 1.5}),
     ],
 )
 def test_examples_do_what_the_interpreter_does(

@@ -19,6 +19,7 @@ from hipress.compll.wrappers import tensorflow as wrappers_tensorflow
 from hipress.compll.wrappers import torch as wrappers_torch
 from hipress.compll.wrappers.codec_interface import CodecInterface, codec_interface
 from hipress.errors import InvalidArgument
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ def test_a_name_that_frameworks_do_not_take() -> None:
         codec_interface(program)
 
 
-@pytest.mark.parametrize("codec", [ONEBIT, DGC], ids=lambda codec: codec.name)
+@pytest.mark.parametrize("codec", [ONEBIT, thorough(DGC)], ids=lambda codec: codec.name)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_what_is_written_compiles(framework: str, codec: CodecInterface, tmp_path: Path) -> None:
     options = framework_options(framework)

@@ -14,6 +14,7 @@ PAGE = "docs/guide/adam.md"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_python_blocks_run_on_two_ranks(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("\n".join(pages.blocks(PAGE, "python")))

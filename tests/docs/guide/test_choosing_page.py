@@ -13,6 +13,7 @@ PAGE = "docs/guide/choosing-a-codec.md"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_python_block_runs(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("\n".join(pages.blocks(PAGE, "python")) + "\nprint('reached the end')\n")

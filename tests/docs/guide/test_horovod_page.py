@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.docs import pages
+from tests.tiers import thorough
 
 PAGE = "docs/guide/horovod.md"
 SCRIPT, OPTIMIZER = pages.blocks(PAGE, "python")
@@ -29,7 +30,7 @@ def with_the_other_optimizer() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", [SCRIPT, with_the_other_optimizer()], ids=["fp16", "onebit"])
+@pytest.mark.parametrize("script", [thorough(SCRIPT), with_the_other_optimizer()], ids=["fp16", "onebit"])
 def test_the_script(tmp_path: Path, script: str) -> None:
     (tmp_path / "train.py").write_text(script)
     printed = pages.run(["bash", "-euc", COMMAND], tmp_path)

@@ -15,6 +15,7 @@ PAGE = "docs/guide/over-the-internet.md"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_python_blocks_run_on_two_ranks(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("\n".join(pages.blocks(PAGE, "python")))

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 PAGE = "docs/guide/planning.md"
 
 
+@pytest.mark.thorough
 def test_the_page_can_be_followed_from_an_empty_folder(tmp_path: Path) -> None:
     printed = ""
     for language, text in pages.all_blocks(PAGE):

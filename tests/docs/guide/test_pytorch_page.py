@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 PAGE = "docs/guide/pytorch.md"
 
 
+@pytest.mark.thorough
 def test_the_python_blocks_run_under_torchrun(tmp_path: Path) -> None:
     ranks = 4  # two meshes of two
     script = tmp_path / "train.py"

@@ -18,7 +18,7 @@ from tests import environments
 from tests.docs import pages
 
 #: The first test may have to download the environment.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.timeout(900)]
 
 _LINE = re.compile(
     r"rank (\d+): loss ([\d.]+) to ([\d.]+); (\d+) bytes in (\d+) steps of (\d+) parameters; checksum (\w{8})"

@@ -33,6 +33,7 @@ def checked(said: str, printed: str) -> None:
             assert wanted in like, f"{line!r} has no similar line in:\n{printed}"
 
 
+@pytest.mark.thorough
 def test_its_commands_in_its_order_print_what_it_shows(tmp_path: Path) -> None:
     printed, compared = "", 0
     for language, block in pages.all_blocks(PAGE):

@@ -16,6 +16,7 @@ PAGE = "docs/guide/weight-streams.md"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_evaluator_gets_what_the_trainer_published(tmp_path: Path) -> None:
     for text in pages.blocks(PAGE, "python"):
         named = re.match(r"# (\w+\.py)\n", text)

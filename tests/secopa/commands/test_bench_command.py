@@ -97,6 +97,7 @@ def test_mistakes_are_told_in_a_sentence(measured: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_ranks_measure_and_rank_0_answers(tmp_path: Path) -> None:
     kept, picture = tmp_path / "profile.json", tmp_path / "bench.png"
     asked = ["--codec", "onebit", "--codec", "dgc", "--seconds", "4", "--save-profile", str(kept)]

@@ -45,6 +45,7 @@ def test_ranks_of_one_host_write_one_profile(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["version"] == 1
 
 
+@pytest.mark.thorough
 def test_without_codecs_all_that_come_with_hipress_are_measured(tmp_path: Path) -> None:
     done = hipress("profile", "-o", str(tmp_path / "alone.json"), "--seconds", "0.5", HIPRESS_COMPUTE_THREADS="1")
     assert done.returncode == 0, done.stderr

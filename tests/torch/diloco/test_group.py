@@ -144,7 +144,7 @@ def test_what_it_refuses(tmp_path: Path) -> None:
 
 def _until_a_rank_leaves(folder: str) -> list[str]:
     """The errors that rank 0's steps raise after rank 1 has left."""
-    with problem.carried(folder) as (rank, carrier):
+    with problem.carried(folder, timeout=8.0) as (rank, carrier):
         trained = []
         for options in ({"sync_every": 2}, {"preset": "sparseloco", "sync_every": 2}):
             model = models.mlp(0, 24)

@@ -19,6 +19,7 @@ SCRIPT = pages.ROOT / "examples" / "torch" / "precision_lab.py"
 SMALLER = {"float16": 1.95, "float8 e4m3": 3.6, "float8 e5m2": 3.6}
 
 
+@pytest.mark.thorough
 def test_trainings_are_compared(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), "--epochs", "2", "--output", str(tmp_path)]
     printed = pages.run(command, tmp_path, timeout=280)

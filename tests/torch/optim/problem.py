@@ -53,13 +53,14 @@ def values_of(named: dict[str, torch.nn.Parameter]) -> Values:
 
 
 @contextmanager
-def carried(folder: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rank, and the optimizer's options: none for the engine; with a folder, a process group that meets there."""
+def carried(folder: str, timeout: float = 60.0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rank, and the optimizer's options: none for the engine; with a folder, a process group that meets there.
+    `timeout`: of that group, in seconds."""
     if not folder:
         hp.init()
         yield hp.rank(), {}
         return
-    with process_group(folder) as (rank, _):
+    with process_group(folder, timeout) as (rank, _):
         yield rank, {"group": dist.group.WORLD}
 
 

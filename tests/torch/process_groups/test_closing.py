@@ -24,6 +24,7 @@ from hipress.torch import ddp, fsdp
 from hipress.torch.diloco import DiLoCo
 from hipress.torch.process_groups import BackendOptions, GroupAverage, GroupOptions, gradients, group_calls
 from hipress.torch.process_groups.dtypes import TensorShape
+from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import run
@@ -103,11 +104,11 @@ def _many(rank: int, make: Callable[[int], None], options: dict[str, Any], first
     return before, after
 
 
-_WAYS: list[tuple[Callable[..., None], dict[str, Any]]] = [
+_WAYS: list[Any] = [
     (_hook, {}),
-    (_hook, {"topology": "hierarchical", "ranks_per_host": 1}),
-    (_hook, {"carrier": "hipress"}),
-    (_replicas, {}),
+    thorough(_hook, {"topology": "hierarchical", "ranks_per_host": 1}),
+    thorough(_hook, {"carrier": "hipress"}),
+    thorough(_replicas, {}),
     (_scatter, {}),
     (_hybrid, {}),
     (_diloco, {}),
@@ -227,6 +228,6 @@ def _closed_on_a_gpu(rank: int, kept: bool) -> None:
     assert groups == [3 if kept else 1] * 4
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("kept", [thorough(False), True])
 def test_averages_on_a_gpu_are_closed_and_their_groups_used_again(tmp_path: Path, kept: bool) -> None:
     run(_closed_on_a_gpu, 2, str(tmp_path), kept)

@@ -25,6 +25,7 @@ from hipress.torch.process_groups import (
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.gpus.side import GpuSide
 from hipress.torch.process_groups.sides import side_for
+from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.process_groups.averages import (
     SIGNSGD,
@@ -48,7 +49,9 @@ def _as_on_the_processor(rank: int, world: int, topology: str) -> None:
     as_on_the_processor(rank, world, topology, FakeGpuSide, codecs)
 
 
-@pytest.mark.parametrize(("topology", "world"), [("ps", WORLD), ("allgather", WORLD), ("ps", 1), ("hierarchical", 4)])
+@pytest.mark.parametrize(
+    ("topology", "world"), [("ps", WORLD), thorough("allgather", WORLD), ("ps", 1), thorough("hierarchical", 4)]
+)
 def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str, world: int) -> None:
     run(_as_on_the_processor, world, str(tmp_path), world, topology)
 
@@ -169,7 +172,7 @@ def _refused_headers(rank: int, second: bool) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("second", [False, thorough(True)])
 def test_a_gpu_checks_headers_as_the_processor_does(tmp_path: Path, second: bool) -> None:
     sender, receiver = run(_refused_headers, 2, str(tmp_path), second)
     for text, (_, expected) in zip(receiver, DAMAGES.values(), strict=True):

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from hipress.torch.process_groups import GroupAverage, GroupOptions
 from hipress.torch.process_groups.dtypes import TensorShape
 from tests.core.device.fake_gpus import fake_driver
+from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import run
@@ -47,7 +48,7 @@ def _launches(rank: int, codec: str, topology: str, dtype: torch.dtype, number: 
     return launches
 
 
-@pytest.mark.parametrize("topology", ["ps", "ring"])
+@pytest.mark.parametrize("topology", ["ps", thorough("ring")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("codec", "most"), [("int8", 16), ("onebit", 28), ("terngrad", 18), ("dgc(ratio=0.05)", 63)])
 def test_many_tensors_need_few_launches(
@@ -58,5 +59,6 @@ def test_many_tensors_need_few_launches(
     assert max(launches) <= most, launches
 
 
+@pytest.mark.thorough
 def test_more_tensors_than_one_table_takes(tmp_path: Path) -> None:
     assert max(run(_launches, 2, str(tmp_path), "int8", "ps", torch.float32, 4200)) <= 60

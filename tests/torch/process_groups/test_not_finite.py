@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.process_groups.steps_that_do_not_count import steps_that_do_not_count
@@ -22,6 +23,6 @@ def _steps(rank: int, topology: str, on_gpu: bool) -> None:
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
-@pytest.mark.parametrize(("topology", "world"), [("ps", 2), ("allgather", 2), ("hierarchical", 4)])
+@pytest.mark.parametrize(("topology", "world"), [("ps", 2), thorough("allgather", 2), thorough("hierarchical", 4)])
 def test_a_step_that_does_not_count_changes_no_state(tmp_path: Path, topology: str, world: int, on_gpu: bool) -> None:
     run(_steps, world, str(tmp_path), topology, on_gpu)

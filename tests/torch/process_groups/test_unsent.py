@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hipress.torch import ddp
 from hipress.torch.process_groups import BackendOptions, CompressingGroup, gradients
+from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.process_groups import unsent
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
@@ -31,8 +32,9 @@ def _go_on(rank: int, world: int, topology: str, codecs: list[str], on_gpu: bool
 @pytest.mark.parametrize(
     ("topology", "world", "codecs", "on_gpu"),
     [
-        ("ps", 2, ["onebit", "thc", "powersgd(min_ratio=1)"], False),
-        ("ps", 2, ["onebit"], True),
+        ("ps", 2, ["onebit"], False),
+        thorough("ps", 2, ["thc", "powersgd(min_ratio=1)"], False),
+        thorough("ps", 2, ["onebit"], True),
         ("allgather", 2, ["onebit"], False),
         ("hierarchical", 4, ["onebit"], False),
     ],

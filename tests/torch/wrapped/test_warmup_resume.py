@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 import hipress.torch as hp
 from hipress.torch import ddp, fsdp
 from hipress.torch.process_groups import BackendOptions, gradients
+from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.ranks import run
 
@@ -127,7 +128,7 @@ def _check(folder: Path, way: str, warmup: Any, codec: str, saved_at: list[int],
     return sent_by_rank_0
 
 
-@pytest.mark.parametrize("way", ["DistributedOptimizer", "ddp group", "ddp hipress", "fsdp", "backend"])
+@pytest.mark.parametrize("way", ["DistributedOptimizer", "ddp group", thorough("ddp hipress"), "fsdp", "backend"])
 def test_the_warm_up_goes_on_where_the_job_was_saved(tmp_path: Path, way: str) -> None:
     # In the middle of the warm-up, at its end, and after it.
     sent = _check(tmp_path, way, 3, "onebit", [1, 3, 5], 7)
@@ -136,7 +137,7 @@ def test_the_warm_up_goes_on_where_the_job_was_saved(tmp_path: Path, way: str) -
         assert (sent[2], sent[3]) == (RAW, ONE_BIT)
 
 
-@pytest.mark.parametrize("way", ["DistributedOptimizer", "ddp group", "ddp hipress"])
+@pytest.mark.parametrize("way", [thorough("DistributedOptimizer"), "ddp group", thorough("ddp hipress")])
 def test_each_stage_goes_on_where_the_job_was_saved(tmp_path: Path, way: str) -> None:
     sent = _check(tmp_path, way, hp.Warmup(4, ratios=(0.4, 0.1)), "topk(ratio=0.02)", [1, 2, 3], 6)
     assert sent[1] > 2 * sent[2] > 4 * sent[4]

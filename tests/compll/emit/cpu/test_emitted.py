@@ -16,6 +16,7 @@ from hipress.compll import Interpreter, compile_file
 from hipress.compll.build.codec import read_codec, write_library
 from hipress.errors import CorruptPayload
 from tests.core.conftest import at_each_level
+from tests.tiers import usually
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +51,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
 #: program is that is loaded from its text. The built-in codecs and core/ops are tested at all levels.
 EVERY_LEVEL = ("branches", "orders", "blockwise", "elements")
 CASES = [(name, options) for name, variants in VARIANTS.items() for options in variants]
+#: A program that is compiled once has its variants at once; these programs have what the others have.
+USUAL = [case for case in CASES if case[0] in ("branches", "orders", "narrow", "transforms", "prefixes", "selections")]
 
 
 def inputs(count: int) -> dict[str, np.ndarray]:
@@ -76,7 +79,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield folder
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize(("name", "options"), usually(USUAL, CASES))
 def test_bytes_states_and_values_are_the_interpreters(name: str, options: dict[str, Any], cache: Path) -> None:
     file = PROGRAMS / f"{name}.cll"
     every_level = name in EVERY_LEVEL

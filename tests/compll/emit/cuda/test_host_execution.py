@@ -17,9 +17,13 @@ from tests.compll.emit.cuda import compare
 from tests.compll.emit.cuda.build import emit, host_library
 from tests.compll.emit.cuda.programs import NAMES, SIZES, VARIANTS, program
 from tests.compll.emit.cuda.table import Call, CudaCodec, Memory, Refused
-from tests.compll.programs import floats
+from tests.compll.programs import BUILTIN, floats
+from tests.tiers import usually
 
 Library = Callable[[str], Path]
+
+#: The built-in codecs, one example, and programs with what no built-in codec has. The others take as long to compile.
+WITH_LENGTHY = usually([*BUILTIN, "eden", "sorts", "narrow", "prefixes", "blocks"], NAMES)
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +34,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 @pytest.mark.slow
 @each("size", SIZES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_LENGTHY)
 def test_bytes_states_and_decoded_values(library: Library, name: str, size: int) -> None:
     for params in VARIANTS.get(name, [{}]):
         compare.same_steps(name, library(name), Memory(), size, params)
@@ -66,22 +70,22 @@ ONE_PASS = {"int8", "int4", "onebit", "tbq", "terngrad", "qsgd", "natural", "u8b
 
 
 @each("size", SIZES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_LENGTHY)
 def test_sums_of_messages(library: Library, name: str, size: int) -> None:
     assert compare.same_sums(name, library(name), Memory(), size) or name not in ONE_PASS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_LENGTHY)
 def test_states_are_optional(library: Library, name: str) -> None:
     compare.same_without_states(name, library(name), Memory())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_LENGTHY)
 def test_malformed_payloads_are_refused(library: Library, name: str) -> None:
     compare.same_refusals(name, library(name), Memory())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_LENGTHY)
 def test_no_elements(library: Library, name: str) -> None:
     compare.nothing_of_nothing(name, library(name), Memory())
 

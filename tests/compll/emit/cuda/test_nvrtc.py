@@ -20,6 +20,7 @@ from tests.compll.emit.cuda.build import (
 from tests.compll.emit.cuda.programs import NAMES, program
 from tests.compll.programs import BUILTIN, EXAMPLES
 from tests.docs import pages
+from tests.tiers import usually
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,11 @@ def test_headers_of_kernels_do_not_depend_on_the_gpu() -> None:
         assert "__CUDA_ARCH__" not in header.read_text().replace("defined(__CUDA_ARCH__)", ""), header
 
 
-@pytest.mark.parametrize("name", [name for name in [*BUILTIN, *EXAMPLES] if name not in ON_ALL_GPUS])
+#: Of the other codecs those whose kernels are of another kind: without blocks, with statistics, with blocks of trees.
+USUAL = ["bf16", "fp4_e2m1", "int8_shared", "dynamiq"]
+
+
+@pytest.mark.parametrize("name", usually(USUAL, [name for name in [*BUILTIN, *EXAMPLES] if name not in ON_ALL_GPUS]))
 def test_kernels_compile_without_spilling(name: str) -> None:
     text = kernels(program(name))
     assert set(listed(text)) <= set(kernels_without_spilling(text, "90"))
@@ -74,7 +79,7 @@ def all_in_ptx(text: str) -> bool:
     return bool(symbols) and all(f".entry {symbol}(" in made for symbol in symbols)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*BUILTIN, *EXAMPLES)])
+@pytest.mark.parametrize("name", usually(["sorts"], [name for name in NAMES if name not in (*BUILTIN, *EXAMPLES)]))
 def test_programs_with_the_rest_of_the_language_compile(name: str) -> None:
     """These programs have full sorts, branches and numbers of every kind, which no built-in codec uses."""
     assert all_in_ptx(kernels(program(name)))
@@ -93,7 +98,11 @@ def test_fp16_compiles() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["copies", "conversion", "sums of levels", "merge sum", "merge min", "merge max", "merge product"]
+    "kind",
+    usually(
+        ["copies", "conversion", "sums of levels", "merge sum"],
+        ["copies", "conversion", "sums of levels", "merge sum", "merge min", "merge max", "merge product"],
+    ),
 )
 def test_kernels_of_elements_compile(kind: str) -> None:
     # One compilation for all types, so NVRTC reads the headers once.
