@@ -24,9 +24,9 @@ PlanArgument: TypeAlias = "Plan | str | os.PathLike[str] | AutomaticOptions | No
 _AUTO = "auto"
 
 
-def plan_of(argument: PlanArgument, codec: str = "none", topology: str = "ps") -> Plan | None:
-    """The plan; None if there is none or if it is automatic. `codec` and `topology`: for files in the original's
-    format, which do not have them.
+def plan_of(argument: PlanArgument, codec: str = "none", topology: str = "ps", world: int | None = None) -> Plan | None:
+    """The plan; None if there is none or if it is automatic. Files in the original's format do not have `codec`,
+    `topology` and `world`, the number of ranks; None: the engine's.
 
     Raises InvalidArgument if the file cannot be read or is no plan.
     """
@@ -41,7 +41,8 @@ def plan_of(argument: PlanArgument, codec: str = "none", topology: str = "ps") -
         raise InvalidArgument(
             f'plan={argument!r}: give "auto", a file that `hipress plan` has written, or a hipress.secopa Plan'
         )
-    said = TextPlanOptions(codec, runtime.size(), topology) if codec != "none" else None
+    ranks = runtime.size() if codec != "none" and world is None else world
+    said = TextPlanOptions(codec, ranks, topology) if codec != "none" and ranks is not None else None
     return read_plan(os.fspath(argument), said)
 
 

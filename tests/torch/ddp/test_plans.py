@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compress(plan=...): the hook sends the bytes that the plan decides, and refuses plans for other models and other
-carriers."""
+"""compress(plan=...): the hook sends what the plan decides over both carriers, and refuses plans for other models."""
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 import hipress.torch as hp
 from hipress.secopa.plan.plan import Plan
 from hipress.torch import ddp
+from hipress.torch.ddp.options import Carrier
 from tests.torch.ddp import training
 from tests.torch.ranks import run
 from tests.torch.test_plans import WAYS, plan_for
@@ -63,21 +64,49 @@ def test_the_hook_sends_what_the_distributed_optimizer_sends_under_the_same_plan
         assert hooked == distributed
 
 
+#: What carriers do alike: a group's exact sums, and levels and factors that it adds, have no partitions.
+_ALIKE: list[dict[str, Any]] = [
+    {"codec": "onebit", "topology": "ps", "partitions": 1},
+    {"codec": "onebit", "topology": "ring", "partitions": 3},
+    {"codec": "graddrop(ratio=0.1)", "topology": "allgather", "partitions": 2},
+    {"codec": "tbq", "topology": "butterfly", "partitions": 4},
+]
+
+
+@training.in_process_group
+def _by_both_carriers(rank: int, path: str) -> list[str]:
+    hp.init()
+    fingerprints = []
+    for carrier in get_args(Carrier):
+        net = _net()
+        model = DistributedDataParallel(net, bucket_cap_mb=0.3)
+        state = ddp.compress(model, carrier=carrier, plan=path)
+        fingerprints.append(_sent(net, model, torch.optim.SGD(model.parameters(), lr=0.01), rank)[0])
+        assert state.exact_tensors == ()
+    return fingerprints
+
+
+def test_both_carriers_train_alike_under_the_same_plan(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.json")
+    plan_for(training.Net().named_parameters(), _ALIKE, world=2).write(path)
+    results = run(_by_both_carriers, 2, str(tmp_path), path)
+    assert len({each for fingerprints in results for each in fingerprints}) == 1
+
+
 @training.in_process_group
 def _refused(_rank: int) -> None:
     hp.init()
     model = DistributedDataParallel(training.Net())
     plan = plan_for(training.Net().named_parameters(), WAYS, world=2)
-    wrong: list[tuple[type[Exception], str, Any, str]] = [
-        (hp.Unsupported, "a plan is for HiPress' engine", plan, "group"),
-        (hp.Unsupported, "makes no plans", "auto", "hipress"),
-        (hp.InvalidArgument, "the plan is for 3 ranks", plan.model_copy(update={"world": 3}), "hipress"),
-        (hp.InvalidArgument, "says nothing about", _without_one(plan), "hipress"),
-        (hp.InvalidArgument, "cannot read nowhere", "nowhere.json", "hipress"),
+    wrong: list[tuple[type[Exception], str, Any]] = [
+        (hp.Unsupported, "makes no plans", "auto"),
+        (hp.InvalidArgument, "the plan is for 3 ranks", plan.model_copy(update={"world": 3})),
+        (hp.InvalidArgument, "says nothing about", _without_one(plan)),
+        (hp.InvalidArgument, "cannot read nowhere", "nowhere.json"),
     ]
-    for error, text, given, carrier in wrong:
+    for (error, text, given), carrier in product(wrong, get_args(Carrier)):
         with pytest.raises(error, match=text):
-            ddp.compress(model, carrier=carrier, plan=given)  # type: ignore[arg-type]
+            ddp.compress(model, carrier=carrier, plan=given)
 
 
 def _without_one(plan: Plan) -> Plan:

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
 from hipress import runtime
-from hipress.adapter.planned import PlanArgument, is_automatic, plan_of
+from hipress.adapter.planned import PlanArgument, plan_of
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.adapter.warming_up import WarmingUp
 from hipress.errors import HipressError, InvalidArgument, Unsupported
@@ -61,8 +61,6 @@ class EngineCarrier:
             )
         if plan is not None and options.warmup is not None:
             raise InvalidArgument("a warm-up goes with codec and codec_for: give it without plan")
-        if plan is not None and is_automatic(plan):
-            raise Unsupported("the hook makes no plans: give it a file that `hipress plan` has written")
         vectors = {} if options.compress_vectors else {n: "none" for n, each in parameters.items() if each.dim() < 2}
         codec_for = {**vectors, **options.codec_for}
         self._indices = {name: index for index, name in enumerate(parameters)}

@@ -56,8 +56,9 @@ class HookBesideCodec(BesideCodec, total=False):
         PlanArgument,
         Option(
             "How the gradient of each parameter travels, in place of codec, topology, min_compress_bytes, "
-            "compress_vectors and codec_for: a file from `hipress plan`, or a hipress.secopa Plan. Carrier "
-            '"hipress" only, because a plan is made from the costs of the engine.',
+            "compress_vectors and codec_for: a file from `hipress plan`, or a hipress.secopa Plan. Its predictions are "
+            "of the engine. With carrier \"group\" a gradient of one of the plan's groups has the group's codec and "
+            "topology, and travels with its bucket.",
             default=None,
         ),
     ]

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
+from hipress.adapter.planned import is_automatic, plan_of
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.options.declaration import filled
 from hipress.options.signatures import takes
@@ -85,6 +87,8 @@ class HookState:
         given["scaler"] = LossScale(given["scaler"], "hipress.torch.ddp.compress(model, codec=..., scaler=scaler)")
         special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}
         how = GroupOptions(**{**given, **special})
+        if plan is not None and is_automatic(plan):
+            raise Unsupported("the hook makes no plans: give it a file that `hipress plan` has written")
         found.check_names(how.codec_for)
         # A bucket has the parameters, but not their names.
         self._names = {id(each): name for name, each in found.parameters.items()}
@@ -102,11 +106,8 @@ class HookState:
             if host_group is not None:
                 raise Unsupported("carrier 'hipress' knows the hosts: host_group is for carrier 'group'")
             self._carrier = EngineCarrier(found.parameters, self._group, how, plan)
-        elif plan is not None:
-            raise Unsupported(
-                "a plan is for HiPress' engine: give carrier='hipress', or codec and codec_for in place of the plan"
-            )
         else:
+            how = replace(how, plan=plan_of(plan, how.codec, how.topology, self._group.size()))
             self._carrier = GroupCarrier(found.parameters, self._group, how, host_group)
         self._check = None if self._group is None else _check(self._group, found.parameters)
 

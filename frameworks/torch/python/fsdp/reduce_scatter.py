@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
+from hipress._library import load_core
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
@@ -64,7 +65,7 @@ def compress_reduce_scatter(
     )
     options.check([name for unit in units for name in unit.shapes])
     for text in (options.codec, *options.codec_for.values()):
-        if states := GroupOptions(codec=text).main_codec().states:
+        if states := load_core().create_codec(text).states:
             raise Unsupported(
                 f"codec '{text}' keeps a state ('{states[0]}') of the whole model on each rank, and FSDP shards it: "
                 "choose a codec without error feedback, such as fp16 or terngrad"

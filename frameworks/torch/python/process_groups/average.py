@@ -73,6 +73,7 @@ class GroupAverage:
             raise InvalidArgument("there is no process group: call torch.distributed.init_process_group() first")
         self.world: int = self._group.size()
         self.options.check_sums(self.world)
+        self.options.check_plan(tensors, self.world)
         self.rank: int = self._group.rank()
         self._error: HipressError | None = None
         check_alike(
@@ -179,8 +180,8 @@ class GroupAverage:
 
     @property
     def compresses(self) -> bool:
-        """Whether a large tensor has a codec other than "none"."""
-        return self.options.main_codec().name != "none"
+        """See GroupOptions."""
+        return self.options.compresses
 
     @property
     def keeps_states(self) -> bool:

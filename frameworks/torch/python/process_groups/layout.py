@@ -56,6 +56,10 @@ class Compressed:
     """If it is a piece of a tensor: its first element there."""
     dtype: torch.dtype = torch.float32
     """Of the values that the rank gives."""
+    topology: str = ""
+    """The plan's for this tensor; empty: as the others."""
+    pieces: int = 0
+    """The plan's number of partitions; 0: by size."""
 
 
 def payload_room(codec: Codec, count: int, dtype: torch.dtype) -> tuple[bool, int]:
@@ -79,10 +83,11 @@ class Layout:
         self.tensors = tensors
         self.partitions: list[Partition] = []
         for number, tensor in enumerate(tensors):
-            pieces = _core.default_partitions(tensor.count, 4, ranks.world)
+            own = ranks.by(tensor.topology)
+            pieces = tensor.pieces or _core.default_partitions(tensor.count, 4, ranks.world)
             pieces = max(pieces, -(-tensor.count // _MOST_IN_PARTITION))
             start = _core.first_aggregator(tensor.name, ranks.world)
             for index, (first, count) in enumerate(_core.split_elements(tensor.count, pieces)):
                 raw, payload = payload_room(tensor.codec, count, tensor.dtype)
-                owner = ranks.owner(start + index)
+                owner = own.owner(start + index)
                 self.partitions.append(Partition(number, index, first, count, owner, payload, raw))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hipress import _core
 from hipress._library import load_core
@@ -13,6 +13,12 @@ from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.declaration import check_text
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup
+from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
+from hipress.torch.process_groups.ranks import is_hierarchical
+
+if TYPE_CHECKING:
+    from hipress.secopa.plan.choice import Choice
+    from hipress.secopa.plan.plan import Plan
 
 
 def chosen_codec(codec: str | None, call: str, *instead: object) -> str:
@@ -51,18 +57,30 @@ class GroupOptions:
     portion_bytes: int = 4 << 20
     """So many encoded bytes of a batch travel at a time, if they can be parted: while one portion is on its way, ranks
     average an earlier one and encode a later one. Each portion costs two more collectives."""
+    plan: Plan | None = None
+    """The codec, topology and partitions of each tensor, in place of codec, codec_for, topology, min_compress_bytes and
+    compress_vectors. Tensors that it groups have the group's codec and topology, and partitions by size: what is
+    averaged in one call travels together anyway. Tensors without a codec travel as the plan's own topology says."""
 
     def __post_init__(self) -> None:
         check_text("codec", self.codec)
         check_text("codec_for", self.codec_for)
+        if self.plan is None:
+            return
+        if self.warmup is not None:
+            raise InvalidArgument("a warm-up goes with codec and codec_for: give it without plan")
+        object.__setattr__(self, "_choices", self.plan.specs())
+        object.__setattr__(self, "topology", self.plan.topology)
 
     scaler: Any = field(default=None, compare=False)
     """Of the losses, as LossScale takes it, or a LossScale. Ranks do not compare it."""
+    _choices: Mapping[str, Choice] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def is_hierarchical(self) -> bool:
-        """Whether the topology depends on hosts."""
-        return self.topology.startswith("hierarchical")
+        """Whether the topology of any tensor depends on hosts."""
+        planned = (choice.topology for choice in self._choices.values())
+        return any(map(is_hierarchical, (self.topology, *planned)))
 
     def check(self, names: Collection[str], *, matrices: bool = False, whole: bool = False) -> None:
         """Raises InvalidArgument for options that do not fit tensors with these names.
@@ -84,7 +102,7 @@ class GroupOptions:
                 self._check_low_rank(matrices)
             if codec.summed is not None:
                 self._check_summed(codec.name, whole)
-            if codec.merges_decoded and self.topology not in ("ps", "allgather"):
+            if codec.merges_decoded and self.plan is None and self.topology not in ("ps", "allgather"):
                 raise Unsupported(
                     f"codec {codec.name} merges every rank's values as decoded from its message, and topology "
                     f"'{self.topology}' adds values without a codec or partial sums: use topology 'ps' or 'allgather', "
@@ -94,7 +112,28 @@ class GroupOptions:
             self.warmup.stages(self.codec)
             self._check_states(self.warmup)
 
+    def check_plan(self, tensors: Mapping[str, TensorShape], world: int) -> None:
+        """Raises InvalidArgument, with the first difference, for a plan of other tensors, ranks or codecs."""
+        if self.plan is None:
+            return
+        from hipress.secopa.plan.check import check_plan
+        from hipress.secopa.profile.gradients import Gradient, GradientSet
+
+        gradients = (
+            Gradient(name=name, elements=shape.count, dtype=CORE_NAMES[shape.dtype]) for name, shape in tensors.items()
+        )
+        check_plan(self.plan, GradientSet(gradients=tuple(gradients)), world)
+
+    def way_of(self, name: str) -> tuple[str, int]:
+        """The plan's topology of a tensor and its number of partitions, 0 for a number by size."""
+        choice = self._choices.get(name)
+        if choice is None:
+            return "", 0
+        return choice.topology, choice.partitions if choice.group is None else 0
+
     def _texts(self) -> tuple[str, ...]:
+        if self._choices:
+            return tuple(dict.fromkeys(choice.codec for choice in self._choices.values()))
         return (self.codec, *self.codec_for.values(), *([self.warmup.codec] if self.warmup else ()))
 
     def check_sums(self, world: int) -> None:
@@ -148,7 +187,7 @@ class GroupOptions:
                     )
 
     def codec_at(self, name: str, step: int) -> str:
-        """The codec's text, in step `step`, of a tensor that has a codec after the warm-up."""
+        """The codec's text, in step `step` of a warm-up, of a tensor that has a codec after it."""
         own = self.codec_for.get(name)
         if self.warmup is None or step >= self.warmup.steps or (own is not None and self.warmup.ratios):
             return self.codec if own is None else own
@@ -161,14 +200,15 @@ class GroupOptions:
             texts += [text for _, text in self.warmup.stages(self.codec)]
         return any(_keeps_states(load_core().create_codec(text)) for text in texts)
 
-    def main_codec(self) -> _core.Codec:
-        """The codec of a tensor that is large and has no codec of its own."""
-        codec: _core.Codec = load_core().create_codec(self.codec)
-        return codec
+    @property
+    def compresses(self) -> bool:
+        """Whether a large tensor has a codec other than "none"."""
+        texts = self._texts() if self._choices else (self.codec,)
+        return any(load_core().create_codec(text).name != "none" for text in texts)
 
     def codec_of(self, name: str, elements: int, bytes_per_element: int, dimensions: int) -> _core.Codec | None:
         """The codec of a tensor; None: it travels exactly."""
-        text = self.codec_for.get(name)
+        text = self._choices[name].codec if name in self._choices else self.codec_for.get(name)
         if text is None:
             small = elements * bytes_per_element < self.min_compress_bytes
             if small or (dimensions < 2 and not self.compress_vectors):
@@ -191,7 +231,11 @@ class GroupOptions:
             f"seed {self.seed}",
             f"portion_bytes {self.portion_bytes}",
         ]
-        return "\n".join(parts + [f"codec for {each}" for each in special])
+        planned = [
+            f"plan for {name}: {create(each.codec).signature}, {each.topology}, {self.way_of(name)[1]}"
+            for name, each in self._choices.items()
+        ]
+        return "\n".join(parts + [f"codec for {each}" for each in special] + planned)
 
 
 def _keeps_states(codec: _core.Codec) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _core = load_core()  # once: several threads use it
 
 
+def is_hierarchical(topology: str) -> bool:
+    """Whether a topology depends on hosts."""
+    return topology.startswith("hierarchical")
+
+
 @dataclass(frozen=True)
 class Ranks:
     """The ranks of a group, and how they average."""
@@ -29,7 +34,11 @@ class Ranks:
     world: int
     topology: str = "ps"
     hosts: tuple[int, ...] = ()
-    """Of each rank, with a hierarchical topology."""
+    """Of each rank, for hierarchical topologies."""
+
+    def by(self, topology: str) -> Ranks:
+        """The same ranks, which average by another topology; "": by this one."""
+        return self if topology in ("", self.topology) else replace(self, topology=topology)
 
     @property
     def is_direct(self) -> bool:
@@ -42,18 +51,22 @@ class Ranks:
         return self.topology == "allgather"
 
     def owner(self, share: int) -> int:
-        """The owner of a partition with this number. With hosts the topology finds it among them."""
-        return share if self.hosts else share % self.world
+        """The owner of a partition with this number. A hierarchical topology finds it among the hosts."""
+        return share if is_hierarchical(self.topology) else share % self.world
 
     def encoders(self, owner: int) -> tuple[Sequence[int], int]:
         """The ranks that encode gradients or partial sums of an owner's partition, and the rank that encodes the
         average, or -1."""
-        return _encoders(self.topology, self.world, owner, self.hosts)
+        return _encoders(self.topology, self.world, owner, self._hosts)
 
     def program(self, slots: Sequence[Slot]) -> SlotProgram:
         """The average of the slots on this rank. Raises InvalidArgument."""
-        made: SlotProgram = _core.SlotProgram(slots, self.rank, self.world, self.topology, self.hosts)
+        made: SlotProgram = _core.SlotProgram(slots, self.rank, self.world, self.topology, self._hosts)
         return made
+
+    @property
+    def _hosts(self) -> tuple[int, ...]:
+        return self.hosts if is_hierarchical(self.topology) else ()
 
 
 @cache

@@ -100,7 +100,8 @@ class Routes:
 
     def _compressed(self, name: str, codec: Codec) -> Compressed:
         shape = self.shapes[name]
-        return Compressed(name, shape.count, codec, dtype=shape.dtype)
+        topology, pieces = self._options.way_of(name)
+        return Compressed(name, shape.count, codec, dtype=shape.dtype, topology=topology, pieces=pieces)
 
     def _codec(self, name: str, step: int) -> Codec | None:
         """The codec of a tensor in a step; None: it travels exactly."""

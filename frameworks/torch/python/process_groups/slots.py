@@ -50,18 +50,26 @@ def slots_of(
     which all ranks compare, because ranks with other portions would start other collectives. `side`: where the ranks
     compute.
     """
-    portions: list[list[Slot]] = [[]]
+    portions: list[tuple[Ranks, list[Slot]]] = []
+    if exact:
+        portions.append((ranks, []))
     for tensor, values in enumerate(exact, len(layout.tensors)):
         for owner, (first, count) in enumerate(_core.split_elements(values.count, ranks.world)):
-            portions[0].append(_exact_slot(values, tensor, owner, first, count))
-    used = sum(map(_bytes, portions[0]))
-    for partition in layout.partitions:
-        if used >= portion_bytes:
-            portions.append([])
-            used = 0
-        portions[-1].append(_slot(layout, partition))
-        used += _bytes(portions[-1][-1])
-    return [Slots(ranks.program(portion), side) for portion in portions]
+            portions[0][1].append(_exact_slot(values, tensor, owner, first, count))
+    used = sum(_bytes(slot) for _, portion in portions for slot in portion)
+    # A program has one topology.
+    for topology in dict.fromkeys(["", *(tensor.topology for tensor in layout.tensors)]):
+        for partition in layout.partitions:
+            if layout.tensors[partition.tensor].topology != topology:
+                continue
+            by = ranks.by(topology)
+            if not portions or portions[-1][0] != by or used >= portion_bytes:
+                portions.append((by, []))
+                used = 0
+            slot = _slot(layout, partition)
+            portions[-1][1].append(slot)
+            used += _bytes(slot)
+    return [Slots(by.program(portion), side) for by, portion in portions or [(ranks, [])]]
 
 
 def _bytes(slot: Slot) -> int:

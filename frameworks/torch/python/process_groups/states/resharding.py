@@ -40,7 +40,7 @@ def states_for(
         aggregators = _sum(_assembled(tensor, states, "aggregator") for states in saved)
         for partition in layout.partitions:
             if partition.tensor == number:
-                _add(result, tensor, partition, workers, aggregators, ranks)
+                _add(result, tensor, partition, workers, aggregators, ranks.by(tensor.topology))
     return result
 
 
@@ -49,7 +49,7 @@ def own_keys(tensors: Sequence[Compressed], ranks: Ranks) -> dict[str, set[str]]
     keys: dict[str, set[str]] = {tensor.name: set() for tensor in tensors}
     for partition in Layout(tensors, ranks).partitions:
         tensor = tensors[partition.tensor]
-        workers, aggregator = ranks.encoders(partition.owner)
+        workers, aggregator = ranks.by(tensor.topology).encoders(partition.owner)
         if ranks.rank == aggregator or ranks.rank in workers:
             role = "aggregator" if ranks.rank == aggregator else "worker"
             keys[tensor.name].add(key_text(tensor.name, role, tensor.first + partition.first, partition.count))
