@@ -18,7 +18,7 @@ from tests.tiers import thorough
 pytestmark = pytest.mark.slow
 
 #: Of the worlds. Three ranks have what more ranks have.
-SIZES = [1, 3, thorough(2), thorough(4)]
+SIZES = [3, thorough(1), thorough(2), thorough(4)]
 #: Seconds that ranks wait for a rank that failed, or that is still importing its framework.
 TIMEOUT = "60"
 NOT_RUN = "not run, because the world had ended: "

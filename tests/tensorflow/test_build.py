@@ -44,6 +44,7 @@ def _python(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedP
 
 # One compilation with TensorFlow's headers takes a minute, and longer on a busy machine.
 @pytest.mark.timeout(900)
+@pytest.mark.thorough
 def test_operators_are_built_once_and_found_from_then_on(tmp_path: Path) -> None:
     folder, cache = _installed_without_operators(tmp_path / "installed"), tmp_path / "cache"
     before = _python(folder, cache, "-c", _USE)

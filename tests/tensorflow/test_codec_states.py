@@ -15,6 +15,7 @@ from hipress.errors import InvalidArgument
 from tests.adapter.hosts import start
 from tests.tensorflow.models import batch, fingerprint, loss, mlp
 from tests.tensorflow.ranks import run
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +93,7 @@ def _resumed(topology: str, hosts: list[int], folder: str) -> tuple[str, set[str
     return fingerprint(model.variables), held_back
 
 
-@pytest.mark.parametrize(("topology", "hosts"), [("ps", []), ("ring", []), ("hierarchical", [0, 0, 1])])
+@pytest.mark.parametrize(("topology", "hosts"), [("ps", []), thorough("ring", []), thorough("hierarchical", [0, 0, 1])])
 def test_fifty_steps_saved_and_fifty_more_equal_a_hundred_to_the_bit(
     tmp_path: Any, topology: str, hosts: list[int]
 ) -> None:

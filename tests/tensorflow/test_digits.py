@@ -33,11 +33,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     return digits.train("tensorflow", tmp_path_factory.mktemp("digits"), trainings, timeout=250)
 
 
+@pytest.mark.thorough
 def test_uncompressed_gradients_train_well(trained: dict[str, dict[str, Any]]) -> None:
     assert trained["none"]["test_accuracy"] >= 0.97
 
 
 @pytest.mark.parametrize("codec", SMALLER)
+@pytest.mark.thorough
 def test_a_codec_trains_nearly_as_well_with_few_bytes(trained: dict[str, dict[str, Any]], codec: str) -> None:
     plain, compressed = trained["none"], trained[codec]
     assert compressed["test_accuracy"] >= plain["test_accuracy"] - 0.015

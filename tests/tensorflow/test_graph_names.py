@@ -15,6 +15,7 @@ import tensorflow as tf
 import hipress.tensorflow as hp
 from tests.ranks import Ranks
 from tests.tensorflow.ranks import PREPARATION, run
+from tests.tiers import thorough
 
 pytestmark = pytest.mark.slow
 
@@ -77,8 +78,8 @@ def fresh() -> Any:
     ranks.end()
 
 
-@pytest.mark.parametrize("how", ["tf.function", "session"])
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("how", ["tf.function", thorough("session")])
+@pytest.mark.parametrize("order", [thorough(1), 2])
 def test_derivatives_of_one_operator_are_told_apart(fresh: Ranks, how: str, order: int) -> None:
     for by_trace in fresh.run(_derivatives, 2, how, order):
         for by_kind in by_trace:

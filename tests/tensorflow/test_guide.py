@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import pages
+from tests.tiers import thorough
 
 
 def test_the_checkpoint_of_keras_runs_on_two_ranks(tmp_path: Path) -> None:
@@ -16,7 +17,7 @@ def test_the_checkpoint_of_keras_runs_on_two_ranks(tmp_path: Path) -> None:
     assert "[0] loss " in pages.launch(tmp_path / "train.py", 2)
 
 
-@pytest.mark.parametrize("number", [0, 1, 2], ids=["fit", "optimizers", "own loop"])
+@pytest.mark.parametrize("number", [0, thorough(1), thorough(2)], ids=["fit", "optimizers", "own loop"])
 def test_the_scripts_run_on_two_ranks(tmp_path: Path, number: int) -> None:
     script = pages.blocks("docs/guide/tensorflow.md", "python")[number]
     (tmp_path / "train.py").write_text(script)

@@ -13,6 +13,7 @@ import hipress.tensorflow.keras as hpk
 from tests.ranks import Ranks
 from tests.tensorflow.models import fingerprint
 from tests.tensorflow.ranks import PREPARATION
+from tests.tiers import thorough
 
 _OPTIMIZERS = ["SGD", "Adam", "legacy.SGD", "legacy.Adam", "scaled"]
 _BATCHES = 6
@@ -69,7 +70,7 @@ def _trained(kind: str, passes: int) -> tuple[str, list[float], list[float], boo
 
 
 @pytest.mark.parametrize("kind", _OPTIMIZERS)
-@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("passes", [thorough(1), 2])
 def test_fit_trains_as_one_process_with_all_samples(ranks: Ranks, kind: str, passes: int) -> None:
     (first, weights, expected, is_legacy), (second, *_) = ranks.run(_trained, 2, kind, passes)
     assert is_legacy

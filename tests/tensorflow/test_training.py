@@ -96,6 +96,7 @@ def test_gradients_of_several_passes_are_applied_at_once() -> None:
     assert results[0][2] == 9
 
 
+@pytest.mark.thorough
 def test_another_codec_needs_no_new_trace() -> None:
     results = run(_fit, 2, "onebit", 1, ("fp16", "graddrop(ratio=0.1)", "none"))
     assert results[0] == results[1]

@@ -36,6 +36,7 @@ def test_the_seeds_command_compresses_all_gradients_in_one_group(tmp_path: Path)
     assert sent(tmp_path, *options, "--fusion-num", "1") == pytest.approx(MEGABYTES / 32, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_without_compress_gradients_travel_as_they_are(tmp_path: Path) -> None:
     assert sent(tmp_path) == pytest.approx(MEGABYTES, rel=0.05)
 

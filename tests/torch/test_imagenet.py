@@ -11,9 +11,8 @@ import pytest
 from PIL import Image
 
 from tests.docs import pages
-from tests.tiers import thorough
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 SCRIPT = pages.ROOT / "examples" / "torch" / "pytorch_imagenet.py"
 SMALL = ("--model", "resnet50", "--image-size", "32", "--batch-size", "2", "--num-iterations", "3")
@@ -31,7 +30,6 @@ def megabytes_sent(printed: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.thorough
 def test_random_images_with_and_without_compression(tmp_path: Path) -> None:
     plain = train(tmp_path, *SMALL)
     assert "epoch 1 iteration 3/3" in plain
@@ -40,7 +38,7 @@ def test_random_images_with_and_without_compression(tmp_path: Path) -> None:
     assert megabytes_sent(compressed) < megabytes_sent(plain) / 12
 
 
-@pytest.mark.parametrize("part", [thorough("train"), "val"])
+@pytest.mark.parametrize("part", ["train", "val"])
 def test_folders_of_pictures(tmp_path: Path, part: str) -> None:
     for number in range(12):
         folder = tmp_path / part / f"class{number % 3}"
@@ -58,7 +56,6 @@ def test_a_folder_without_pictures(tmp_path: Path) -> None:
         train(tmp_path, *SMALL, "--train-dir", "empty", ranks=1)
 
 
-@pytest.mark.thorough
 def test_vgg19_alone(tmp_path: Path) -> None:
     printed = train(tmp_path, "--batch-size", "1", "--num-iterations", "1", "--algorithm", "tbq", ranks=1)
     assert "vgg19, tbq, 1 ranks" in printed

@@ -143,6 +143,7 @@ def test_a_wrong_program_is_told_with_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_what_is_loaded_has_code_for_the_level_of_this_process_alone(plain: Path) -> None:
     """A library for other machines has code for every level."""
     codec = read_codec(plain)

@@ -19,7 +19,7 @@ from hipress.compll.wrappers import tensorflow as wrappers_tensorflow
 from hipress.compll.wrappers import torch as wrappers_torch
 from hipress.compll.wrappers.codec_interface import CodecInterface, codec_interface
 from hipress.errors import InvalidArgument
-from tests.tiers import thorough
+from tests.tiers import thorough, usually
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def test_a_name_that_frameworks_do_not_take() -> None:
 
 
 @pytest.mark.parametrize("codec", [ONEBIT, thorough(DGC)], ids=lambda codec: codec.name)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", usually(["torch", "mxnet"], FRAMEWORKS))
 def test_what_is_written_compiles(framework: str, codec: CodecInterface, tmp_path: Path) -> None:
     options = framework_options(framework)
     files = write(codec, FRAMEWORKS[framework], tmp_path)
@@ -99,6 +99,7 @@ def test_what_is_written_compiles(framework: str, codec: CodecInterface, tmp_pat
     compile_cpp(both, *options)
 
 
+@pytest.mark.thorough
 def test_mxnets_extension_library_links(tmp_path: Path) -> None:
     options = framework_options("mxnet")
     interface = framework_headers("mxnet") / "src" / "lib_api.cc"

@@ -67,6 +67,7 @@ def on_the_stand_in() -> Iterator[None]:
     _core.set_device_maker(gpu)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_the_stand_in")
 @pytest.mark.parametrize("traced", [True, False], ids=["tf.function", "eager"])
 @pytest.mark.parametrize("name", CODECS)
@@ -93,6 +94,7 @@ def test_messages_states_and_values_are_the_processors(name: str, traced: bool) 
             np.testing.assert_array_equal(found.numpy(), other.numpy())
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_the_stand_in")
 def test_a_gradient_that_is_not_finite_leaves_the_states() -> None:
     residual = tf.fill([5001], 0.5)
@@ -102,6 +104,7 @@ def test_a_gradient_that_is_not_finite_leaves_the_states() -> None:
     assert np.isnan(codecs.decode("onebit", message, 5001, device="GPU:0").numpy()).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_the_stand_in")
 def test_a_refused_payload_changes_nothing_and_is_told_later() -> None:
     message, _ = codecs.encode("onebit", VALUES, device="GPU:0")
@@ -111,6 +114,7 @@ def test_a_refused_payload_changes_nothing_and_is_told_later() -> None:
         codecs.wait_for_gpu(0, LONGEST)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_the_stand_in")
 def test_wrong_use_is_told_at_once() -> None:
     with pytest.raises(hp.InvalidArgument, match="residual has 3 elements, the gradient 5001"):

@@ -19,6 +19,7 @@ import hipress.tensorflow.keras as hpk
 from hipress.tensorflow.keras.optim import DGCSGD, OneBitAdam
 from tests.tensorflow.models import batch, fingerprint, mlp
 from tests.tensorflow.ranks import run
+from tests.tiers import thorough
 
 
 def _named() -> list[str]:
@@ -126,7 +127,7 @@ def _many(way: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     return before, _kept()
 
 
-@pytest.mark.parametrize("way", ["optimizer", "tape", "OneBitAdam"])
+@pytest.mark.parametrize("way", [thorough("optimizer"), "tape", thorough("OneBitAdam")])
 def test_two_hundred_models_leave_no_thread_no_file_and_no_state(way: str) -> None:
     for before, after in run(_many, 2, way):
         assert after == before
