@@ -82,7 +82,7 @@ def _by_both_carriers(rank: int, path: str) -> list[str]:
         model = DistributedDataParallel(net, bucket_cap_mb=0.3)
         state = ddp.compress(model, carrier=carrier, plan=path)
         fingerprints.append(_sent(net, model, torch.optim.SGD(model.parameters(), lr=0.01), rank)[0])
-        assert state.exact_tensors == ()
+        assert set(state.exact_tensors) <= {"last.bias"}  # onebit would not shrink it
     return fingerprints
 
 

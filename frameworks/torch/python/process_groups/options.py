@@ -96,12 +96,12 @@ class GroupOptions:
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
-        for text in self._texts():
+        for text, topology in self._ways():
             codec = load_core().create_codec(text)
             if codec.low_rank is not None:
-                self._check_low_rank(matrices)
+                self._check_low_rank(matrices, topology)
             if codec.summed is not None:
-                self._check_summed(codec.name, whole)
+                self._check_summed(codec.name, whole, topology)
             if codec.merges_decoded and self.plan is None and self.topology not in ("ps", "allgather"):
                 raise Unsupported(
                     f"codec {codec.name} merges every rank's values as decoded from its message, and topology "
@@ -132,9 +132,14 @@ class GroupOptions:
         return choice.topology, choice.partitions if choice.group is None else 0
 
     def _texts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for text, _ in self._ways()))
+
+    def _ways(self) -> tuple[tuple[str, str], ...]:
+        """Codecs, each with a topology of its tensors."""
         if self._choices:
-            return tuple(dict.fromkeys(choice.codec for choice in self._choices.values()))
-        return (self.codec, *self.codec_for.values(), *([self.warmup.codec] if self.warmup else ()))
+            return tuple(dict.fromkeys((choice.codec, choice.topology) for choice in self._choices.values()))
+        texts = (self.codec, *self.codec_for.values(), *([self.warmup.codec] if self.warmup else ()))
+        return tuple((text, self.topology) for text in texts)
 
     def check_sums(self, world: int) -> None:
         """Raises InvalidArgument for a codec of which the sum over `world` ranks could overflow."""
@@ -147,8 +152,8 @@ class GroupOptions:
                     "or another codec"
                 )
 
-    def _check_summed(self, codec: str, whole: bool) -> None:
-        if not whole or self.is_hierarchical:
+    def _check_summed(self, codec: str, whole: bool, topology: str) -> None:
+        if not whole or is_hierarchical(topology):
             raise Unsupported(
                 f"codec {codec} is summed over all ranks alike, and here ranks average shares: use it with "
                 "hipress.torch.ddp.compress() and topology 'ps', or another codec"
@@ -159,13 +164,13 @@ class GroupOptions:
                 "steps, or use carrier 'hipress'"
             )
 
-    def _check_low_rank(self, matrices: bool) -> None:
+    def _check_low_rank(self, matrices: bool, topology: str) -> None:
         if not matrices:
             raise Unsupported(
                 "codec powersgd needs whole matrices, which hipress.torch.ddp.compress() and "
                 "hipress.torch.DistributedOptimizer have: use one of these, or another codec here"
             )
-        if self.is_hierarchical:
+        if is_hierarchical(topology):
             raise Unsupported(
                 "codec powersgd sums its factors over all ranks alike: use topology 'ps' with it, or carrier 'hipress'"
             )
