@@ -801,11 +801,16 @@ class SlotProgram:
     def arena_bytes(self) -> int: ...
     def __str__(self) -> str: ...
 
+class SlotTensors:
+    """Tensors on a device, for all runs of a batch: each place is (address, dtype, elements)."""
+
+    def __init__(self, places: Sequence[tuple[int, str, int]]) -> None: ...
+
 class SlotExecutor:
     """Does the runs of a program on a device. Each call puts work on the queue's stream and returns at once.
 
-    A tensor is (address, dtype, elements), memory is (address, bytes), both on the device. Raises InvalidArgument if
-    memory has another size than the program needs; Unsupported if the device has no code for a codec.
+    Memory is (address, bytes) on the device. Raises InvalidArgument if memory has another size than the program needs;
+    Unsupported if the device has no code for a codec.
     """
 
     def __init__(self, program: SlotProgram, device: Device) -> None: ...
@@ -815,7 +820,7 @@ class SlotExecutor:
         self,
         number: int,
         queue: SlotQueue,
-        tensors: Sequence[tuple[int, str, int]],
+        tensors: SlotTensors,
         states: SlotStateTable,
         seed: int,
         step: int,

@@ -50,7 +50,9 @@ class HostProgram:
         memory = self.arena if arena is None else arena
         place = (memory.ctypes.data, memory.nbytes)
         seed = self.rank << 34
-        self._executor.run(number, QUEUE, values, self.states, seed, step, factor, place, self.changed)
+        self._executor.run(
+            number, QUEUE, _core.SlotTensors(values), self.states, seed, step, factor, place, self.changed
+        )
         self._executor.check(QUEUE, self.changed)
         self._executor.raise_error()
 

@@ -35,6 +35,11 @@ std::vector<SlotValues> valuesAt(const std::vector<TensorPlace>& places) {
   return values;
 }
 
+/// The tensors of a batch, for all runs.
+struct SlotTensors {
+  std::vector<SlotValues> list;
+};
+
 Bytes bytesAt(const MemoryPlace& place) {
   return {reinterpret_cast<std::byte*>(place.first), place.second};
 }
@@ -196,6 +201,9 @@ void bindProgram(py::module_& module) {
       .def_property_readonly("hops", &SlotProgram::hops)
       .def_property_readonly("arena_bytes", &SlotProgram::arenaBytes)
       .def("__str__", &SlotProgram::text);
+  py::class_<SlotTensors>(module, "SlotTensors")
+      .def(py::init([](const std::vector<TensorPlace>& places) { return SlotTensors{valuesAt(places)}; }),
+           py::arg("places"));
   py::class_<SlotExecutor, std::shared_ptr<SlotExecutor>>(module, "SlotExecutor")
       // Kernels may have to be compiled, which calls Python on this thread.
       .def(py::init([](std::shared_ptr<SlotProgram> program, std::shared_ptr<Device> device) {
@@ -212,12 +220,12 @@ void bindProgram(py::module_& module) {
           py::arg("queue"), py::arg("arena"))
       .def(
           "run",
-          [](const SlotExecutor& executor, size_t number, SlotQueue& queue,
-             const std::vector<TensorPlace>& tensors, SlotStateTable& states, uint64_t seed, uint64_t step,
-             double factor, const MemoryPlace& arena, SlotChanges& changed) {
-            const auto values = valuesAt(tensors);
+          [](const SlotExecutor& executor, size_t number, SlotQueue& queue, const SlotTensors& tensors,
+             SlotStateTable& states, uint64_t seed, uint64_t step, double factor, const MemoryPlace& arena,
+             SlotChanges& changed) {
             const py::gil_scoped_release release;
-            executor.run(number, queue, {values, states, {seed, step}, factor, bytesAt(arena), changed});
+            executor.run(number, queue,
+                         {tensors.list, states, {seed, step}, factor, bytesAt(arena), changed});
           },
           py::arg("number"), py::arg("queue"), py::arg("tensors"), py::arg("states"), py::arg("seed"),
           py::arg("step"), py::arg("factor"), py::arg("arena"), py::arg("changed"))

@@ -92,6 +92,7 @@ class HookState:
         found.check_names(how.codec_for)
         # A bucket has the parameters, but not their names.
         self._names = {id(each): name for name, each in found.parameters.items()}
+        self._has_complex = any(each.is_complex() for each in found.parameters.values())
         self._steps = 0
         self._closed: Plain | None = None
         self._sent_bytes = 0
@@ -122,10 +123,9 @@ class HookState:
         self._joining.scale(bucket)
         if bucket.buffer().layout != torch.strided:
             return carrier.average_sparse(bucket.buffer(), step)
-        named = [
-            (self._names[id(parameter)], gradient)
-            for parameter, gradient in zip(bucket.parameters(), _gradients(bucket), strict=True)
-        ]
+        gradients = _of_complex(bucket) if self._has_complex else bucket.gradients()
+        names = [self._names[id(parameter)] for parameter in bucket.parameters()]
+        named = list(zip(names, gradients, strict=True))
         return carrier.average(bucket, named, step)
 
     def state_dict(self) -> dict[str, Any]:
@@ -230,12 +230,9 @@ def _checked(state: Any, carrier: object) -> Mapping[str, Any]:
     )
 
 
-def _gradients(bucket: GradBucket) -> Sequence[torch.Tensor]:
-    """The bucket's gradients; of complex parameters their flat real numbers."""
-    parameters = bucket.parameters()
-    if not any(parameter.is_complex() for parameter in parameters):
-        gradients: Sequence[torch.Tensor] = bucket.gradients()
-        return gradients
-    # torch's own views are wrong here: it counts complex elements in a buffer of real numbers.
-    parts: tuple[torch.Tensor, ...] = as_reals(bucket.buffer()).split([shape_of(each).count for each in parameters])
+def _of_complex(bucket: GradBucket) -> Sequence[torch.Tensor]:
+    """The bucket's gradients as flat real numbers. torch's own views are wrong here: it counts complex elements in a
+    buffer of real numbers."""
+    counts = [shape_of(each).count for each in bucket.parameters()]
+    parts: tuple[torch.Tensor, ...] = as_reals(bucket.buffer()).split(counts)
     return parts

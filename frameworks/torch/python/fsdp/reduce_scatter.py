@@ -9,7 +9,7 @@ and never encode results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,9 @@ from hipress.torch.process_groups.side import Contribution, Side
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.slots import Free, Slots, shard_slots
 from hipress.torch.reals import as_reals
+
+if TYPE_CHECKING:
+    from hipress._core import SlotTensors
 
 #: torch calls it reduce_scatter_tensor up to version 2.12.
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
@@ -220,9 +223,10 @@ class _CompressedReduceScatter(ReduceScatter):
             )
         return self._slots_of[dtype]
 
-    def _arrays(self, rows: torch.Tensor) -> list[Any]:
+    def _arrays(self, rows: torch.Tensor) -> SlotTensors:
         """The shards of rank 0, then of rank 1, and so on."""
-        return [self._side.values(row[columns]) for row in rows.detach() for columns in self._columns]
+        values = [self._side.values(row[columns]) for row in rows.detach() for columns in self._columns]
+        return self._side.tensors(values)
 
     def _factor(self, op: Any) -> float:
         if op == dist.ReduceOp.AVG:

@@ -21,7 +21,7 @@ from hipress.log import logger
 from hipress.raw_tensors import say_once
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
-from hipress.torch.process_groups.dtypes import TensorShape, flat_reals
+from hipress.torch.process_groups.dtypes import TensorShape, flat_reals, reals_of
 from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back, known_to_torch
@@ -33,6 +33,7 @@ from hipress.torch.process_groups.side import HostSide, Side
 from hipress.torch.process_groups.states.average_states import AverageStates
 from hipress.torch.process_groups.states.open_step import StepByStep
 from hipress.torch.process_groups.states.unsent import Unsent
+from hipress.torch.reals import as_reals
 from hipress.torch.scaling.loss_scale import scaling_of
 
 Item = TypeVar("Item", Batch, Portion)
@@ -244,7 +245,8 @@ class GroupAverage:
         scale = self._scale_of_unsent()  # before the step begins: it may raise
         ended = self.steps.another(key)
         if ended is not None and self._unsent:
-            self._unsent.join([(name, self._flat(name, tensor)) for name, tensor in named], scale, factor)
+            self._checked(named)
+            self._unsent.join([(name, flat_reals(tensor)) for name, tensor in named], scale, factor)
         return ended
 
     def _check_scaling(self) -> None:
@@ -292,31 +294,37 @@ class GroupAverage:
         """
         self.raise_error()
         self._check_scaling()
-        flat = [self._flat(name, tensor) for name, tensor in named]
-        route = self._routes.route(tuple(name for name, _ in named), tuple(tensor.dtype for tensor in flat), step)
-        tensors, exact = [flat[place] for place in route.compressed], ExactValues([flat[at] for at in route.exact])
+        names, dtypes = self._checked(named)
+        route = self._routes.route(names, dtypes, step)
+        tensors = [as_reals(named[place][1]) for place in route.compressed]
+        exact = ExactValues([flat_reals(named[place][1]) for place in route.exact])
         done = self._side.future()
         scale = self._scale_of_unsent()  # before the step begins: it may raise
-        of = self.steps.begin([name for name, _ in named], step if key is None else key)
+        of = self.steps.begin(names, step if key is None else key)
         factor = 1 / self.world if average else 1.0
         if self._unsent:
             self.steps.enter_now(of)
-            names = [name for name, _ in named]
-            self._unsent.join(list(zip(names, flat, strict=True)), scale, factor)
+            self._unsent.join([(name, flat_reals(tensor)) for name, tensor in named], scale, factor)
         batch = Batch(step, factor, tensors, exact, route.layout, done, finish, self.steps.changes, of)
-        batch.linked = [(named[place][0], flat[place]) for place in route.linked]
+        batch.linked = [(names[place], flat_reals(named[place][1])) for place in route.linked]
         self._encoding.put(batch)
         return done
 
-    def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device != self._side.device:
-            raise InvalidArgument(
-                f"tensor '{name}' is on {tensor.device}; this compressed average takes tensors on {self._side.device}"
-            )
-        flat = flat_reals(name, tensor)
-        if flat.numel() != self._routes.shapes[name].count:
-            raise InvalidArgument(f"tensor '{name}' has {flat.numel()} elements, not {self._routes.shapes[name].count}")
-        return flat
+    def _checked(self, named: Sequence[tuple[str, torch.Tensor]]) -> tuple[tuple[str, ...], tuple[torch.dtype, ...]]:
+        """The names, and the types of the real numbers. Raises InvalidArgument."""
+        names, dtypes = [], []
+        device, shapes = self._side.device, self._routes.shapes
+        for name, tensor in named:
+            if tensor.device != device:
+                raise InvalidArgument(
+                    f"tensor '{name}' is on {tensor.device}; this compressed average takes tensors on {device}"
+                )
+            dtype, count = reals_of(name, tensor)
+            if count != shapes[name].count:
+                raise InvalidArgument(f"tensor '{name}' has {count} elements, not {shapes[name].count}")
+            names.append(name)
+            dtypes.append(dtype)
+        return tuple(names), tuple(dtypes)
 
     def _guarded(self, work: Callable[[GroupAverage, Item], None]) -> Callable[[Item], None]:
         """`work` for a thread that does not keep this object alive. An error ends the batch, and all later ones."""

@@ -14,6 +14,7 @@ from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.linked import LinkedBatch
+from hipress.torch.process_groups.side import Contribution
 from hipress.torch.process_groups.slots import Slots
 from hipress.torch.process_groups.states.open_step import OpenStep
 
@@ -26,7 +27,7 @@ class Batch:
     factor: float
     """Of the sum over all ranks."""
     tensors: list[torch.Tensor]
-    """Compressed ones, flat."""
+    """Compressed ones, of real numbers."""
     exact: ExactValues
     """Those without a codec, flat."""
     layout: Layout
@@ -39,6 +40,8 @@ class Batch:
 
     values: list[Any] = field(default_factory=list)
     """What this rank contributes, by the tensor's number in `layout`; the averages go to the same memory."""
+    given: Contribution | None = None
+    """The same for the runs of all portions."""
     linked: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     """Names and flat tensors of those in whose place two others are summed."""
     together: list[torch.Tensor] = field(default_factory=list)

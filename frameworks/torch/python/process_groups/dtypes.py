@@ -38,16 +38,23 @@ def shape_of(tensor: torch.Tensor, *, rows: int = 0) -> TensorShape:
     return TensorShape(parts * tensor.numel(), tensor.dtype.to_real(), tensor.dim(), rows)
 
 
-def flat_reals(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor's memory as a flat tensor of real numbers. Its values lie there without gaps, in any order.
-
-    Raises InvalidArgument for elements that codecs do not take.
-    """
-    if tensor.dtype.to_real() not in CORE_NAMES:
-        raise InvalidArgument(f"tensor '{name}' has elements of type {tensor.dtype}; codecs take floating point")
+def reals_of(name: str, tensor: torch.Tensor) -> tuple[torch.dtype, int]:
+    """The type and the number of the real numbers in the tensor's memory. Raises InvalidArgument for elements that
+    codecs do not take."""
+    dtype, count = tensor.dtype, tensor.numel()
+    if dtype not in CORE_NAMES:
+        dtype, count = dtype.to_real(), 2 * count
+        if dtype not in CORE_NAMES:
+            raise InvalidArgument(f"tensor '{name}' has elements of type {tensor.dtype}; codecs take floating point")
     if is_lazy(tensor):
         raise InvalidArgument(
             f"tensor '{name}' is a view that torch conjugates or negates lazily, and its memory has other values: give "
             "tensor.resolve_conj().resolve_neg()"
         )
-    return as_reals(tensor.detach()).as_strided((shape_of(tensor).count,), (1,))
+    return dtype, count
+
+
+def flat_reals(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor's memory as a flat tensor of real numbers. Its values lie there without gaps, in any order."""
+    reals = as_reals(tensor.detach())
+    return reals.as_strided((reals.numel(),), (1,))

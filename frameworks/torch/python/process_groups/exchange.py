@@ -82,6 +82,8 @@ class Exchange:
                     side=self._side,
                 )
             portions = [Portion(batch, slots) for slots in self._slots[key]]
+            tensors, table = self._side.tensors(batch.values), self.residuals.table
+            batch.given = Contribution(tensors, table, self._seed, batch.step, batch.factor, batch.changes)
         portions[0].alone = batch.together if alone else ()
         batch.split(portions)
         return portions
@@ -130,8 +132,8 @@ class Exchange:
         batch, slots = portion.batch, portion.slots
         assert slots is not None
         assert portion.arena is not None
-        given = Contribution(batch.values, self.residuals.table, self._seed, batch.step, batch.factor, batch.changes)
-        slots.run(number, given, portion.arena)
+        assert batch.given is not None
+        slots.run(number, batch.given, portion.arena)
 
     def _hop(self, portion: Portion, number: int, group: Group) -> None:
         slots = portion.slots

@@ -18,7 +18,16 @@ from hipress.torch.process_groups.stage import Stage
 from hipress.torch.scaling.units import HostUnit, Unit
 
 if TYPE_CHECKING:
-    from hipress._core import Codec, Device, SlotChanges, SlotProgram, SlotQueue, SlotStateTable, SummedTensor
+    from hipress._core import (
+        Codec,
+        Device,
+        SlotChanges,
+        SlotProgram,
+        SlotQueue,
+        SlotStateTable,
+        SlotTensors,
+        SummedTensor,
+    )
 
 Item = TypeVar("Item")
 Given = TypeVar("Given", contravariant=True)
@@ -104,8 +113,13 @@ class Side:
         """The current stage's next work begins after the work so far of all stages."""
 
     def values(self, tensor: torch.Tensor) -> Values:
-        """A flat tensor as plans take it."""
+        """A tensor of real numbers as the core takes it. Its values lie in memory without gaps."""
         return tensor.data_ptr(), CORE_NAMES[tensor.dtype], tensor.numel()
+
+    def tensors(self, values: Sequence[Values]) -> SlotTensors:
+        """The tensors of a batch, for all runs."""
+        made: SlotTensors = _core.SlotTensors(values)
+        return made
 
     def arena(self, runs: Runs) -> torch.Tensor:
         """New memory for the messages of a program."""
@@ -142,7 +156,7 @@ class Side:
 class Contribution:
     """What a rank contributes to an average, for all runs of it."""
 
-    values: Sequence[Values]
+    tensors: SlotTensors
     states: SlotStateTable
     seed: int
     step: int
@@ -166,7 +180,7 @@ class Runs:
         self._executor.run(
             number,
             self._side.queue,
-            given.values,
+            given.tensors,
             given.states,
             given.seed,
             given.step,
