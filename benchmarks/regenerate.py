@@ -168,6 +168,8 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "weight-stream": ("weight_stream.py",),
     "adapter-cost": ("adapter_cost.py",),
     "accuracy": ("accuracy.py",),
+    # It goes on where it ended the last time.
+    "convergence": ("convergence.py", "--minutes", "60"),
     "optimizers": ("optimizers.py",),
     # Another text and more steps, for AdamW only: a codec that suits one text may harm the training with another.
     OTHER_TEXT: (

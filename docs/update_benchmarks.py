@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
 from checkpoint_table import cost_table, resumed_table  # noqa: E402
+from convergence_table import convergence_page  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
 from first_screen import averages_table, steps_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
@@ -45,6 +46,7 @@ GUIDE = ROOT / "docs" / "guide" / "planning.md"
 STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
+CONVERGENCE = ROOT / "docs" / "convergence.md"
 SELDOM = "diloco-4-100mbit"
 LINKED = "planning-linked-4-1gbit-resnet50"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
@@ -435,6 +437,7 @@ def main() -> int:
     load = loader(RESULTS_FOLDER)
     pages = {
         PAGE: page(load, RESULTS_FOLDER),
+        CONVERGENCE: convergence_page(load("convergence")),
         README: with_blocks(README, readme_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),

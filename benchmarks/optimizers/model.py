@@ -18,7 +18,7 @@ _JUDGED, _PIECE, _EVERY = 64, 4096, 10
 
 @dataclass(frozen=True)
 class Text:
-    """Characters as numbers: the training data, and test sequences of shape [64, CONTEXT + 1]."""
+    """Characters as numbers: the training data, and test sequences of shape [judged, CONTEXT + 1]."""
 
     trained: torch.Tensor
     judged: torch.Tensor
@@ -47,17 +47,17 @@ def _licences() -> str:
 TEXTS = {"help": _help, "licences": _licences}
 
 
-def read_text(name: str) -> Text:
-    """A text of TEXTS."""
+def read_text(name: str, judged: int = _JUDGED) -> Text:
+    """A text of TEXTS. `judged`: number of test sequences."""
     text = TEXTS[name]()
     numbers = {character: number for number, character in enumerate(sorted(set(text)))}
     encoded = torch.tensor([numbers[character] for character in text])
     pieces = encoded.split(_PIECE)
     kept_back = torch.cat(pieces[::_EVERY])
-    starts = range(0, len(kept_back) - CONTEXT, len(kept_back) // _JUDGED)
-    judged = torch.stack([kept_back[start : start + CONTEXT + 1] for start in starts])
+    starts = range(0, len(kept_back) - CONTEXT, len(kept_back) // judged)
+    tested = torch.stack([kept_back[start : start + CONTEXT + 1] for start in starts])
     seen = torch.cat([piece for index, piece in enumerate(pieces) if index % _EVERY])
-    return Text(seen, judged[:_JUDGED], len(numbers))
+    return Text(seen, tested[:judged], len(numbers))
 
 
 class CharacterModel(nn.Module):

@@ -16,6 +16,7 @@ from benchmarks.adapters import command as adapters
 from benchmarks.adapters import cost as adapter_cost
 from benchmarks.checkpoints import command as checkpoints
 from benchmarks.checkpoints import cost as checkpoint_cost
+from benchmarks.convergence import command as convergence
 from benchmarks.diloco import command as diloco
 from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.optimizers import command as optimizers
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Any] = {
     "adapters.py": adapters,
     "checkpoint_cost.py": checkpoint_cost,
     "checkpoints.py": checkpoints,
+    "convergence.py": convergence,
     "diloco.py": diloco,
     "optimizers.py": optimizers,
     "planning.py": planning,
