@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "tables")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
 from checkpoint_table import cost_table, resumed_table  # noqa: E402

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.docs import pages
 
-sys.path.insert(0, str(pages.ROOT / "docs"))
+sys.path.insert(0, str(pages.ROOT / "docs" / "tables"))
 first_screen = importlib.import_module("first_screen")
 README = (pages.ROOT / "README.md").read_text()
 

@@ -66,7 +66,7 @@ def test_a_ranks_own_states_cost_less_than_two_copies() -> None:
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "tables"))
     tables: Any = importlib.import_module("checkpoint_table")
     row = {"model": "resnet50", "codec": "dgc", "way": "DDP's hook", "states": "own", "size_bytes": 204_000_000}
     row |= {"copy_cpu_s": 0.1, "cpu_copy_ratio": 1.25, "time_copy_ratio": 1.5, "ranks": 2, "repeats": 15}

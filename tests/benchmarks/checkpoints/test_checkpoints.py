@@ -96,7 +96,7 @@ def difference(above: float, spreads: float, error: float) -> dict[str, Any]:
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "tables"))
     tables: Any = importlib.import_module("checkpoint_table")
     known = {"system": "onebit", "parameters": 1_000_000, "steps": 600, "sequences": 16, "spread_nats": 0.1}
     whole = {**known, "training": "uninterrupted", "ranks": "4", "above_whole_nats": None}

@@ -82,7 +82,7 @@ def test_rows_say_what_was_waited_for() -> None:
 
 
 def test_the_table_has_a_row_for_each_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "tables"))
     table = importlib.import_module("diloco_table").diloco_table
     lines = table(list(_rows().values())).splitlines()
     assert sum(line.startswith("| `") for line in lines) == 2

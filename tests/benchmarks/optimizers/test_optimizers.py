@@ -23,7 +23,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "tables"))
     return importlib.import_module("optimizers_table")
 
 
