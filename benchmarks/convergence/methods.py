@@ -10,7 +10,7 @@ from benchmarks.optimizers.own import OWN
 #: All methods are compared with this one, of the same optimizer, task and seed.
 BASELINE = "bf16"
 #: PowerSGD of torch, which DistributedDataParallel has as a hook, by name with its rank.
-TORCH_POWERSGD = {"torch's PowerSGD, rank 1": 1, "torch's PowerSGD, rank 4": 4}
+TORCH_POWERSGD = {"torch-powersgd(rank=1)": 1, "torch-powersgd(rank=4)": 4}
 #: What an optimizer trains with if a codec has the momentum in its place.
 _MOMENTUM = {"sgd": "momentum=0", "adamw": "momentum=0"}
 
@@ -48,8 +48,8 @@ METHODS: dict[str, Method] = {
     "qsgd": Method("exact"),
     "int8_shared": Method("exact"),
     "powersgd(rank=1)": Method("low rank"),
-    "torch's PowerSGD, rank 4": Method("low rank"),
-    "torch's PowerSGD, rank 1": Method("low rank"),
+    "torch-powersgd(rank=4)": Method("low rank"),
+    "torch-powersgd(rank=1)": Method("low rank"),
     "ZeroOneAdam": Method("ZeroOneAdam", ("adamw",)),
     "LAMB": Method("LAMB", ("adamw",)),
     "OneBitLamb": Method("LAMB", ("adamw",)),
