@@ -78,6 +78,7 @@ files. `make bench` measures everything again and writes this page.
 | How long is a training step? | [Training steps](#training-steps) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
 | What does a training step on a GPU gain? | [Training steps on a GPU](#training-steps-on-a-gpu) |
+| Which codecs change a training? | [What codecs change in a training](convergence.md) |
 | How fast are the codecs? | [Codecs](#codecs), [on a GPU](#codecs-on-a-gpu) |
 | How much do 8 and 4 bits for a value save? | [Eight and four bits](#eight-and-four-bits-for-each-value) |
 | How fast is PowerSGD? | [PowerSGD](#powersgd-beside-torchs-hook) |

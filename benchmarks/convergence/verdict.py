@@ -9,7 +9,7 @@ the first weights. A method is cleared at a margin if
 
 where n is the number of its seeds and σ the standard deviation of the baseline's loss over at least ten seeds: the gap
 is then below the margin with 99.9 %. A training that ends in NaN has an infinite gap. A method without this proof is
-not cleared, also if no difference was found.
+not cleared, also if no difference was found. It loses if the mean gap minus the same uncertainty is above the margin.
 """
 
 from __future__ import annotations
@@ -82,13 +82,24 @@ class Verdict:
     @property
     def limit(self) -> float:
         """The upper limit of the gap as a part of the gain; not a number without proof."""
-        if self.n < LEAST_SEEDS:
-            return math.nan
-        return (self.gap + _DEVIATIONS * self.sigma / math.sqrt(self.n)) / self.gain
+        return (self.gap + self._uncertainty) / self.gain
+
+    @property
+    def least(self) -> float:
+        """The lower limit."""
+        return (self.gap - self._uncertainty) / self.gain
+
+    @property
+    def _uncertainty(self) -> float:
+        return _DEVIATIONS * self.sigma / math.sqrt(self.n) if self.n >= LEAST_SEEDS else math.nan
 
     def is_cleared(self, margin: float = SAFE) -> bool:
         """Whether the gap is proved to lie below a margin."""
         return self.limit <= margin
+
+    def loses(self, margin: float = SAFE) -> bool:
+        """Whether the gap is proved to lie above a margin."""
+        return self.least > margin
 
 
 def baseline(rows: Sequence[dict[str, Any]], task: str, optimizer: str, learning_rate: float) -> Baseline | None:

@@ -40,8 +40,8 @@ standard deviation of the loss of `bf16` over {BASELINE_SEEDS} seeds. So the gap
 |---|---|---|
 | **safe** | {100 * SAFE:g} % at most | no measured loss |
 | **economy** | {100 * ECONOMY:g} % at most | a small, bounded loss |
-| loses | | the gap itself is above {100 * SAFE:g} % |
-| not proved | | the gap is small, but the trainings are too few or differ too much |
+| **loses** | | the gap lies above {100 * SAFE:g} % with 99.9 % |
+| not proved | | neither: the trainings are too few, or differ too much |
 
 A method is "safe" by proof only. Its learning rate is the best of three for the first method of its class, with seed
 0. Methods with fewer than {LEAST_SEEDS} trainings, and a reference with fewer than {BASELINE_SEEDS}, prove nothing. A
@@ -121,7 +121,7 @@ def _judged(found: Verdict) -> str:
         return "safe"
     if found.is_cleared(ECONOMY):
         return "economy"
-    return "loses" if not found.gap_share <= SAFE else "not proved"
+    return "loses" if found.loses(SAFE) else "not proved"
 
 
 def _steps(own: list[tables.Row], beside: Baseline) -> str:

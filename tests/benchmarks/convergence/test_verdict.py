@@ -54,7 +54,15 @@ def test_a_gap_is_judged_by_its_margin() -> None:
     found = _judged([each + 0.03 for each in BASELINE[:3]])
     assert found.gap_share == pytest.approx(0.01, rel=0.01)
     assert not found.is_cleared(SAFE)
+    assert found.loses(SAFE)
     assert found.is_cleared(ECONOMY)
+
+
+def test_a_gap_within_the_spread_proves_nothing() -> None:
+    spread = [2.0 + 0.02 * seed for seed in range(10)]
+    found = _judged([each + 0.03 for each in spread[:3]], list(spread))
+    assert not found.is_cleared(SAFE)
+    assert not found.loses(SAFE)
 
 
 def test_gaps_are_of_pairs_with_the_same_seed() -> None:
@@ -73,6 +81,7 @@ def test_gaps_are_of_pairs_with_the_same_seed() -> None:
 def test_without_proof_nothing_is_cleared(losses: list[float | None], baselines: list[float | None]) -> None:
     found = _judged(losses, baselines)
     assert not found.is_cleared(ECONOMY)
+    assert not found.loses(ECONOMY) or None in losses
 
 
 def test_a_trainings_last_steps_tell_how_flat_its_curve_is() -> None:
