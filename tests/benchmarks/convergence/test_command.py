@@ -15,7 +15,8 @@ from benchmarks.convergence import command
 from benchmarks.convergence.job import JUDGED
 
 ROOT = Path(__file__).parents[3]
-_METHODS = ["bf16", "int8", "dgc", "torch-powersgd(rank=1)"]
+#: The last one is swept for the class of the third.
+_METHODS = ["bf16", "int8", "torch-powersgd(rank=1)", "powersgd(rank=4)"]
 
 
 def _run(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -27,7 +28,7 @@ def _run(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_a_small_grid_is_trained_once(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    _run(file, "--method", ",".join(_METHODS))
+    _run(file, "--method", ",".join(_METHODS[:3]))
     rows: list[dict[str, Any]] = json.loads(file.read_text())
     assert sorted(row["method"] for row in rows) == sorted(_METHODS)
     by_method = {row["method"]: row for row in rows}
