@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule by which a method is cleared, written before the first run.
+"""The rule by which a method is cleared, written before the first run, and the one by which it loses, made stricter
+after the first results: a gap within the spread had counted as a loss.
 
 All methods train with the seeds of the baseline: the same first weights and the same data in the same order. Of each
 seed the *gap* is the method's loss minus the baseline's (bf16). The *gain* is what the baseline takes off the loss of
