@@ -97,7 +97,7 @@ test:
 	for session in $$tensorflow $$others; do wait $$session || status=1; done; \
 	cat build/tensorflow.log build/mxnet-and-bare.log; exit $$status
 
-# What `make test` leaves out: an hour more. For a release, and for changes of what these tests are about.
+# What `make test` leaves out. For a release, and for changes of what these tests are about.
 test-thorough:
 	+TIER=thorough $(MAKE) test
 

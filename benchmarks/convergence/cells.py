@@ -10,7 +10,6 @@ from typing import Any
 from benchmarks.convergence.methods import BASELINE, METHODS, first_of, suits
 from benchmarks.convergence.tasks import TASKS
 
-OPTIMIZERS = ("adamw", "momentum", "sgd")
 RANKS = 4
 #: The learning rates of a sweep, as multiples of the task's.
 FACTORS = (1.0, 3.0, 1 / 3)

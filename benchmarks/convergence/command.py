@@ -30,9 +30,11 @@ from benchmarks.convergence import results
 from benchmarks.convergence.cells import BASELINE_SEEDS, FACTORS, PAIRS, RANKS, SEEDS, Grid, missing
 from benchmarks.convergence.job import JUDGED, Job
 from benchmarks.convergence.methods import METHODS
+from benchmarks.convergence.tasks import MNIST
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import RankFailed, exit_code, free_port, run_ranks
 from benchmarks.harness.report import parse_names
+from benchmarks.training.precision_lab import variables
 
 _RANK = Path(__file__).with_name("rank.py")
 _ROOT = Path(__file__).parents[2]
@@ -107,7 +109,8 @@ def run(grid: Grid, file: Path, minutes: float, steps: int | None = None) -> Non
             watch = threading.Thread(target=_watch, args=(part, ended, show))
             watch.start()
             try:
-                run_ranks((sys.executable, str(_RANK), job.to_json()), None, world=RANKS)
+                environment = variables("mnist-5k") if any(cell.task == MNIST for cell in cells) else None
+                run_ranks((sys.executable, str(_RANK), job.to_json()), None, world=RANKS, env=environment)
             finally:
                 ended.set()
                 watch.join()
@@ -142,6 +145,9 @@ def main() -> int:
         return 0
     try:
         run(grid, given.json, given.minutes, given.steps)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"convergence.py: {error}", file=sys.stderr)
+        return 1
     except RankFailed as error:
         return exit_code("convergence.py", error)
     except KeyboardInterrupt:

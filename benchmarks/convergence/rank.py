@@ -63,7 +63,9 @@ def _train(model: nn.Module, data: Data, cell: Cell, trains: Trainer, steps: int
     last = losses[-LAST:]
     mean = sum(last) / LAST
     after = trains.sent_bytes()
-    sent = None if before is None or after is None else max(gather(after - before)) // steps
+    sent = (
+        None if before is None or after is None else max(gather(after - before)) // step
+    )  # fewer than `steps` if it ended early
     return {
         "loss": mean if math.isfinite(mean) else None,
         "losses": [round(each, 5) if math.isfinite(each) else None for each in losses],

@@ -35,8 +35,8 @@ class Data:
 
 @dataclass(frozen=True)
 class Task:
-    """One training. `examples`: of each rank in each step. `rates`: the learning rates of the optimizers of
-    cells.OPTIMIZERS before the sweep. `title`, `describes`: for readers."""
+    """One training. `examples`: of each rank in each step. `rates`: the learning rates of the optimizers
+    before the sweep. `title`, `describes`: for readers."""
 
     read: Callable[[], Data]
     steps: int
@@ -93,6 +93,8 @@ def _mnist() -> Data:
     return _of_images(images[order], torch.tensor(labels, dtype=torch.int64)[order])
 
 
+#: The task whose data are in a package that the ranks' environment does not have.
+MNIST = "mnist-cnn"
 #: Tasks by name. The suite takes constant learning rates: with a falling one, an end tells less about a codec.
 TASKS: dict[str, Task] = {
     "help-decoder": Task(
@@ -127,7 +129,7 @@ TASKS: dict[str, Task] = {
         "Convolutions, digits",
         "Two convolutions and two matrices on scikit-learn's digits",
     ),
-    "mnist-cnn": Task(
+    MNIST: Task(
         _mnist,
         300,
         16,
