@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the numbers of benchmarks/results into docs/benchmarks.md, README.md and the guide's pages about
-planning, choosing a codec and Adam, so that no number is typed by hand.
+planning, choosing a codec and Adam, and into the evidence of the package, so that no number is typed by hand.
 
 make bench                                      measure; writes the pages, too
 python docs/update_benchmarks.py                write
@@ -26,6 +26,7 @@ from first_screen import averages_table, steps_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
 from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
+from benchmarks.convergence.evidence import evidence_text  # noqa: E402
 from benchmarks.models import MODELS  # noqa: E402
 from benchmarks.regenerate import (  # noqa: E402
     ADAM_OWN,
@@ -47,6 +48,7 @@ STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
 CONVERGENCE = ROOT / "docs" / "convergence.md"
+EVIDENCE = ROOT / "secopa" / "python" / "evidence" / "evidence.json"
 SELDOM = "diloco-4-100mbit"
 LINKED = "planning-linked-4-1gbit-resnet50"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
@@ -439,6 +441,7 @@ def main() -> int:
     pages = {
         PAGE: page(load, RESULTS_FOLDER),
         CONVERGENCE: convergence_page(load("convergence")),
+        EVIDENCE: evidence_text(load("convergence") or []),
         README: with_blocks(README, readme_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),

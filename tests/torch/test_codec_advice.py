@@ -17,7 +17,7 @@ import hipress.torch as hp
 from hipress import _core
 from hipress.adapter import planned
 from hipress.adapter.codec_advice import CodecAdvice
-from hipress.adapter.optimizer_traits import traits_of
+from hipress.adapter.optim.optimizer_traits import traits_of
 from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.secopa.online.automatic import AutomaticOptions
 from tests.torch.models import loss, mlp

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hipress._library import load_core
-from hipress.adapter.optimizer_traits import OptimizerTraits
+from hipress.adapter.optim.optimizer_traits import OptimizerTraits
 from hipress.errors import CodecWarning, InvalidArgument
 
 _PAGE = "docs/guide/choosing-a-codec.md"

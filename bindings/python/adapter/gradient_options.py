@@ -9,9 +9,10 @@ braces, too.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
+from hipress.adapter.automatic_codec import check_no_accuracy, refuse_automatic_codec
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.compression import Compressing, NoneCompressor, codec_of, compressor_of
-from hipress.adapter.optimizer_traits import traits_of
+from hipress.adapter.optim.optimizer_traits import traits_of
 from hipress.adapter.planned import PlanArgument, plan_of, warn_of_codecs
 from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
@@ -39,6 +40,17 @@ class GradientTravel(TravelOptions, total=False):
             '"hipress.plan" says so on rank 0.{plan_needs} hipress.secopa.online.automatic.AutomaticOptions in place '
             'of "auto" allow several codecs, and set how often to measure.',
             default=None,
+        ),
+    ]
+
+    accuracy: Annotated[
+        str | None,
+        Option(
+            'With `codec="auto"`: what it may choose. "exact": no codec, or bf16. "safe", the default: codecs of which '
+            'trainings with this kind of optimizer have shown no loss. "economy": a small, bounded one.',
+            default=None,
+            default_text='"safe"',
+            one_of=("exact", "safe", "economy"),
         ),
     ]
 
@@ -98,6 +110,8 @@ def gradient_options(
         raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
     declared(HorovodOptions)["gradient_predivide_factor"].check(gradient_predivide_factor)
     plan = how["plan"]
+    refuse_automatic_codec(how["codec"], "this")
+    check_no_accuracy(how["accuracy"])
     codec = codec_of(compression, how["codec"])
     if compressor_of(compression) is not None and (plan is not None or how["codec_for"]):
         raise InvalidArgument(

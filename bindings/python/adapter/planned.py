@@ -14,12 +14,14 @@ from hipress._library import load_core
 from hipress.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
+    from hipress.adapter.automatic_codec import AutomaticCodec, AutomaticCodecs
     from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
     from hipress.secopa.online.automatic import AutomaticOptions, AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 
 #: A plan or its file; or "auto" or options for automatic plans, which ranks make during training; None: no plan.
-PlanArgument: TypeAlias = "Plan | str | os.PathLike[str] | AutomaticOptions | None"
+#: AutomaticCodecs is for codec="auto".
+PlanArgument: TypeAlias = "Plan | str | os.PathLike[str] | AutomaticOptions | AutomaticCodecs | None"
 
 _AUTO = "auto"
 
@@ -52,9 +54,10 @@ def is_automatic(argument: PlanArgument) -> bool:
         return True
     if argument is None or isinstance(argument, str | os.PathLike):
         return False
+    from hipress.adapter.automatic_codec import AutomaticCodecs
     from hipress.secopa.online.automatic import AutomaticOptions
 
-    return isinstance(argument, AutomaticOptions)
+    return isinstance(argument, AutomaticOptions | AutomaticCodecs)
 
 
 def plan_to_set(argument: PlanArgument) -> Plan | None:
@@ -66,12 +69,12 @@ def plan_to_set(argument: PlanArgument) -> Plan | None:
 
 def before_planning(argument: PlanArgument, options: SynchronizationOptions) -> SynchronizationOptions:
     """The options with which a list of tensors begins. Before an automatic plan tensors travel raw."""
-    return replace(options, codec="none", codec_for={}) if is_automatic(argument) else options
+    return replace(options, codec="none", codec_for={}) if argument is not None and _plans(argument) else options
 
 
 def warn_of_codecs(argument: PlanArgument, options: SynchronizationOptions) -> None:
     """Warns of the codecs that do not fit the optimizer; automatic plans leave these codecs out."""
-    if argument is not None and is_automatic(argument):
+    if argument is not None and _plans(argument):
         asked = _asked(argument, options)
         for_some = [codec for _, codecs in asked.codecs_for for codec in codecs]
         options.advice.warn([*asked.codecs, *for_some], left_out=True)
@@ -85,9 +88,10 @@ def automatic_planning(
     options: SynchronizationOptions,
     may_group: Callable[[], bool] = lambda: True,
     settle: Callable[[], None] = lambda: None,
-) -> AutomaticPlanning | None:
+) -> AutomaticPlanning | AutomaticCodec | None:
     """The automatic planning for `tensors`; None if `argument` asks for none. With "auto" it chooses among the codecs
-    of `options`. It leaves out codecs that do not fit the optimizer, because a plan must do no harm.
+    of `options`. It leaves out codecs that do not fit the optimizer, because a plan must do no harm. With
+    AutomaticCodecs there is one codec for all.
 
     `may_group`, `settle`: as for AutomaticPlanning.
 
@@ -95,7 +99,11 @@ def automatic_planning(
     """
     if argument is None or not is_automatic(argument):
         return None
+    from hipress.adapter.automatic_codec import AutomaticCodec, AutomaticCodecs
     from hipress.secopa.online.automatic import AutomaticPlanning
+
+    if isinstance(argument, AutomaticCodecs):
+        return AutomaticCodec(tensors, argument, settle)
 
     asked, advice = _asked(argument, options), options.advice
     _check_devices(tensors.tensors)
@@ -106,6 +114,13 @@ def automatic_planning(
         codecs_for=tuple((names, advice.without_objection(codecs)) for names, codecs in asked.codecs_for),
     )
     return AutomaticPlanning(runtime.current().engine, tensors, asked, may_group, settle)
+
+
+def _plans(argument: PlanArgument) -> bool:
+    """Whether each tensor gets a choice of its own."""
+    from hipress.adapter.automatic_codec import AutomaticCodecs
+
+    return is_automatic(argument) and not isinstance(argument, AutomaticCodecs)
 
 
 def _asked(argument: PlanArgument, options: SynchronizationOptions) -> AutomaticOptions:

@@ -285,6 +285,10 @@ class TensorList:
         self._send_by(replace(self._options, codec=codec, codec_for=dict(codec_for or {}), plan=None))
         self._warming_up = None
 
+    def travel_by(self, codec: str) -> None:
+        """Replaces the codec of the tensors that have none of their own, see set_codec()."""
+        self._send_by(replace(self._options, codec=codec))
+
     def set_plan(self, plan: Plan | None) -> None:
         """Replaces the plan; None: tensors travel as the options say. All ranks call it, see set_codec().
 

@@ -16,6 +16,10 @@ _ELSEWHERE = {
         "Measure with every codec whether compression saves time on these ranks.",
     ),
     "compll": ("hipress.compll.cli", "Check, try, run, build and count codecs written in CompLL's language."),
+    "evidence": (
+        "hipress.secopa.commands.evidence",
+        "Show what trainings have proved of each codec, by kind of optimizer.",
+    ),
     "plan": (
         "hipress.secopa.commands.plan",
         "Decide for each gradient whether and how to compress it; show, compare and check such plans.",

@@ -91,7 +91,7 @@ class Declared:
         `said`: the option and value as the error repeats them; default: "name=value".
         """
         option = self.option
-        if not self.has_range:
+        if not self.has_range or (value is None and self.default is None):
             return
         said = said or f"{self.name}={value!r}"
         number = _number(value)

@@ -10,6 +10,8 @@ from typing import Annotated, TypedDict
 
 from hipress.options.declaration import Option
 
+#: In place of a codec: one that is cleared for the optimizer is chosen by real steps.
+AUTO = "auto"
 MIN_COMPRESS_BYTES = 4096
 """Bytes below which gradients travel raw: they are biases and norms, which gain nothing from a codec and lose most."""
 

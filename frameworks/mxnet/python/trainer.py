@@ -12,6 +12,7 @@ from mxnet.gluon.parameter import Parameter
 
 from hipress import runtime, unfinished
 from hipress.adapter import process_sets
+from hipress.adapter.automatic_codec import with_automatic_codec
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, for_optimizer, gradient_options
 from hipress.adapter.not_copied import NotCopied
@@ -29,6 +30,7 @@ from hipress.options.signatures import in_order, takes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from hipress.adapter.automatic_codec import AutomaticCodec
     from hipress.secopa.online.automatic import AutomaticPlanning
 
 
@@ -72,7 +74,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         **options: Unpack[TrainerOptions],
     ) -> None:
         runtime.current()
-        given = filled(TrainerOptions, options)
+        given = with_automatic_codec(filled(TrainerOptions, options), _made(optimizer, optimizer_params))
         process_sets.check(given["process_set"])
         if getattr(optimizer, "synchronizes_gradients", False):
             raise InvalidArgument("DistributedTrainer takes the plain optimizer: it synchronises gradients itself")
@@ -90,7 +92,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         #: Synchronises the gradients with a Compressor, by name; None: there is no Compressor.
         self._compressed = None if compressor is None else KeyedSynchronizer(self._options, compressor, in_order=True)
         self._plan: PlanArgument = plan
-        self._planning: AutomaticPlanning | None = None
+        self._planning: AutomaticPlanning | AutomaticCodec | None = None
         self._step_ended = 0.0
         self._sparse_as_dense = given["sparse_as_dense"]
         self._synchronizer: GradientSynchronizer | None = None
@@ -265,3 +267,8 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         for index in fresh:
             data[index]._fresh_grad = True
         return travel, absent
+
+
+def _made(optimizer: Any, optimizer_params: Mapping[str, Any] | None) -> Any:
+    """The optimizer that Gluon's Trainer makes of these arguments."""
+    return mx.optimizer.create(optimizer, **(optimizer_params or {})) if isinstance(optimizer, str) else optimizer

@@ -23,6 +23,7 @@ from hipress.torch.reals import is_lazy, resolved
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
+    from hipress.adapter.automatic_codec import AutomaticCodec
     from hipress.secopa.online.automatic import AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 
@@ -86,8 +87,8 @@ class BackwardSynchronization:
         self._operations: dict[int, Operation[torch.Tensor]] = {}
         self._absent: dict[int, torch.Tensor] = {}  # parameter's index → buffer for the other ranks' result
         self._hooks: dict[int, Any] = {}
-        #: Makes plans from the times of steps; None: there are no automatic plans.
-        self.planning: AutomaticPlanning | None = None
+        #: Makes plans, or chooses a codec, from the times of steps; None: both are given.
+        self.planning: AutomaticPlanning | AutomaticCodec | None = None
         self._round_s = 0.0  # seconds from a round's first gradient to its last average
         self._core = load_core()
         self._process = runtime.current()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hipress.adapter import process_sets, reduce_ops
+from hipress.adapter.automatic_codec import with_automatic_codec
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
 from hipress.adapter.planned import automatic_planning, before_planning
@@ -100,7 +101,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     Raises InvalidArgument, Unsupported, DuplicateName; Mismatch with the first difference if the ranks' parameters
     differ; Timeout if a rank does not call it; NotInitialized.
     """
-    given = filled(TorchOptions, options)
+    given = with_automatic_codec(filled(TorchOptions, options), optimizer)
     process_sets.check(given["process_set"])
     if isinstance(optimizer, DistributedTorchOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")

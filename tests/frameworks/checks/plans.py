@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from hipress.secopa.online.automatic import AutomaticOptions
 from hipress.secopa.plan.plan import Decision, Plan
 from tests.frameworks.adapters.adapter import Adapter
 from tests.frameworks.checks.training import batches, reference, start_weights
+from tests.listening import listening
 
 HEADER = 32
 SIZES = {"w": 40 * 70, "b": 70}
@@ -125,20 +125,9 @@ def check_a_plan_for_something_else_is_refused(adapter: Adapter) -> None:
 def check_automatic_plans_are_made_in_training(adapter: Adapter) -> None:
     """After the observed steps all ranks make the same plan, and rank 0 logs it."""
     hvd = adapter.module
-    said: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    log, listener = logging.getLogger("hipress.plan"), Listener()
-    log.addHandler(listener)
-    log.setLevel(logging.INFO)
-    try:
-        options = AutomaticOptions(codecs=("onebit",), interval=3, profile_s=0.5, links_s=0.3)
+    options = AutomaticOptions(codecs=("onebit",), interval=3, profile_s=0.5, links_s=0.3)
+    with listening("hipress.plan") as said:
         after = adapter.train(start_weights(), batches(hvd.rank()) * 3, plan=options)
-    finally:
-        log.removeHandler(listener)
     digests = hvd.allgather_object({name: value.tobytes() for name, value in after.items()})
     assert all(digest == digests[0] for digest in digests)
     assert all(np.isfinite(value).all() for value in after.values())
@@ -146,3 +135,32 @@ def check_automatic_plans_are_made_in_training(adapter: Adapter) -> None:
         assert said[0].startswith("step 5: a new plan compresses "), said
     else:
         assert not said
+
+
+def check_an_automatic_codec_is_chosen_in_training(adapter: Adapter) -> None:
+    """All ranks try the cleared codecs, choose the same, and train alike; rank 0 logs it."""
+    hvd = adapter.module
+    with listening("hipress.plan") as said:
+        after = adapter.train(start_weights(), batches(hvd.rank()) * 8, codec="auto", accuracy="exact")
+    digests = hvd.allgather_object({name: value.tobytes() for name, value in after.items()})
+    assert all(digest == digests[0] for digest in digests)
+    assert all(np.isfinite(value).all() for value in after.values())
+    if hvd.rank() == 0 and hvd.size() > 1:
+        assert said[0].endswith('codec="auto": tries none, bf16 over ps'), said
+        assert "a step takes with" in said[1], said
+    else:
+        assert not said
+
+
+def check_an_automatic_codec_leaves_no_choice_to_others(adapter: Adapter) -> None:
+    hvd = adapter.module
+    for options, text in (
+        ({"codec": "auto", "plan": "auto"}, "give it without plan"),
+        ({"codec": "auto", "accuracy": "best"}, "accuracy='best' does not exist"),
+        ({"codec": "int8", "accuracy": "safe"}, 'is for codec="auto"'),
+    ):
+        with pytest.raises(hvd.InvalidArgument, match=text):
+            adapter.train(start_weights(), batches(hvd.rank())[:1], **options)
+    with pytest.raises(hvd.InvalidArgument, match="auto"):
+        hvd.allreduce(adapter.tensor(np.ones(7, np.float32)), codec="auto")
+    hvd.barrier()

@@ -12,8 +12,10 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from hipress.errors import InvalidArgument
 from hipress.torch import ddp
-from hipress.torch.process_groups import BackendOptions, CompressingGroup, gradients
+from hipress.torch.process_groups import BackendOptions, CompressingGroup, GroupAverage, GroupOptions, gradients
+from hipress.torch.process_groups.dtypes import TensorShape
 from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.process_groups import unsent
@@ -43,6 +45,53 @@ def test_no_residual_is_lost_with_another_codec(
     tmp_path: Path, topology: str, world: int, codecs: list[str], on_gpu: bool
 ) -> None:
     run(_go_on, world, str(tmp_path), world, topology, codecs, on_gpu)
+
+
+#: Codecs and topologies, of which each goes on with what the ones before held back.
+CHANGES = [
+    ("onebit", "ps"),
+    ("onebit", "allgather"),
+    ("topk(ratio=0.1)", "ring"),
+    ("int4", "hierarchical"),
+    ("int4", "ps"),
+    ("none", "ps"),
+]
+
+
+@training.in_process_group
+def _changes(rank: int, on_gpu: bool) -> list[float]:
+    """What the averages lack of the exact ones after the steps with each codec and topology."""
+    shapes = {name: TensorShape(count, torch.float32, 2) for name, count in (("many", 70_001), ("few", 3000))}
+    total = {name: torch.zeros(shape.count) for name, shape in shapes.items()}
+    average: GroupAverage | None = None
+    lacking, step = [], 0
+    torch.manual_seed(0)
+    for codec, topology in CHANGES:
+        hosts = 2 if topology == "hierarchical" else 0
+        options = GroupOptions(codec=codec, topology=topology, ranks_per_host=hosts)
+        if average is None:
+            average = GroupAverage(shapes, None, options, side=FakeGpuSide() if on_gpu else None)
+        else:
+            average.change(options)
+        for _ in range(3):
+            each = [{name: torch.randn(shape.count) for name, shape in shapes.items()} for _ in range(4)]
+            tensors = {name: values.clone() for name, values in each[rank].items()}
+            average.start(list(tensors.items()), step).wait()
+            average._side.synchronize()
+            for name, into in total.items():
+                into += tensors[name] - sum(values[name] for values in each) / 4
+            step += 1
+        lacking.append(max(float(values.abs().max()) for values in total.values()))
+        with pytest.raises(InvalidArgument, match="twobit"):
+            average.change(GroupOptions(codec="twobit"))
+    return lacking
+
+
+@pytest.mark.parametrize("on_gpu", [False, True], ids=["processor", "GPU"])
+def test_no_residual_is_lost_when_codec_and_topology_change_in_training(tmp_path: Path, on_gpu: bool) -> None:
+    for *before, after in run(_changes, 4, str(tmp_path), on_gpu):
+        assert min(before) > 0.1
+        assert after < 1e-4
 
 
 @training.in_process_group

@@ -25,6 +25,7 @@ from hipress.tensorflow.training.synchronizer import GradientSynchronizer, names
 _TAPES = "tensorflow tapes"
 
 if TYPE_CHECKING:
+    from hipress.adapter.automatic_codec import AutomaticCodec
     from hipress.secopa.online.automatic import AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 
@@ -54,7 +55,7 @@ class GradientLists:
         self._counts_updates = counts_updates
         self._options = options
         self._plan = plan
-        self._planning: list[AutomaticPlanning] = []
+        self._planning: list[AutomaticPlanning | AutomaticCodec] = []
         self._step_ended: float | None = None
         self._lists: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], GradientSynchronizer]] = {}
 

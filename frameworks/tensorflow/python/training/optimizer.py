@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hipress import runtime
 from hipress.adapter import process_sets
+from hipress.adapter.automatic_codec import with_automatic_codec
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
 from hipress.errors import InvalidArgument
@@ -69,6 +70,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     process_sets.check(given["process_set"])
     runtime.current()
     optimizer = _plain(optimizer)
+    given = with_automatic_codec(given, optimizer)
     passes = given["backward_passes_per_step"]
     kind = _distributed_kind(optimizer, passes)
     combining = gradient_options(

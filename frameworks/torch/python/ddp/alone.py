@@ -8,6 +8,7 @@ from typing import Any
 
 from hipress.log import logger
 from hipress.torch.ddp.plain import Plain
+from hipress.torch.process_groups.options import GroupOptions
 
 _said: set[str] = set()
 
@@ -22,6 +23,9 @@ class Alone(Plain):
             "this process is the only rank, and no DistributedDataParallel wraps the model: hipress.torch.ddp has no "
             "gradients to compress"
         )
+
+    def change(self, options: GroupOptions) -> None:
+        """See CarrierOf: nothing travels."""
 
     def state_dict(self) -> dict[str, Any]:
         """See CarrierOf."""

@@ -61,8 +61,8 @@ class EngineCarrier:
             )
         if plan is not None and options.warmup is not None:
             raise InvalidArgument("a warm-up goes with codec and codec_for: give it without plan")
-        vectors = {} if options.compress_vectors else {n: "none" for n, each in parameters.items() if each.dim() < 2}
-        codec_for = {**vectors, **options.codec_for}
+        self._vectors = {n: "none" for n, each in parameters.items() if each.dim() < 2}
+        codec_for = self._codec_for(options)
         self._indices = {name: index for index, name in enumerate(parameters)}
         travel = SynchronizationOptions(
             codec=options.codec,
@@ -72,6 +72,7 @@ class EngineCarrier:
             plan=plan_of(plan, options.codec, options.topology),
         )
         # Vectors that travel raw after the warm-up travel raw from the first step.
+        vectors = {} if options.compress_vectors else self._vectors
         warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel, vectors)
         self._synchronizer = GradientSynchronizer(parameters.items(), travel, warming_up, scaler=options.scaler)
         self._exact = ExactAverage(group)
@@ -117,6 +118,16 @@ class EngineCarrier:
     def average_sparse(self, buffer: torch.Tensor, step: int) -> torch.futures.Future[torch.Tensor]:
         """See CarrierOf."""
         return self._exact.start(buffer)
+
+    def _codec_for(self, options: GroupOptions) -> dict[str, str]:
+        return {**({} if options.compress_vectors else self._vectors), **options.codec_for}
+
+    def change(self, options: GroupOptions) -> None:
+        """See CarrierOf."""
+        if options.plan is not None:
+            self._synchronizer.set_plan(options.plan)
+        else:
+            self._synchronizer.set_codec(options.codec, self._codec_for(options))
 
     def close(self) -> None:
         """See CarrierOf. The engine keeps its list of tensors until `shutdown()`."""

@@ -31,8 +31,8 @@ class GroupCarrier:
         host_group: dist.ProcessGroup | None = None,
     ) -> None:
         self._side = side_for({name: each.device for name, each in parameters.items()})
-        shapes = {name: _shape(each) for name, each in parameters.items()}
         self._exact = ExactAverage(group)
+        shapes = shapes_of(parameters)
         self._average = GroupAverage(shapes, group, options, host_group=host_group, side=self._side)
         self._flat = not options.is_hierarchical
         #: A rank alone has nothing to send, and loses nothing.
@@ -56,6 +56,11 @@ class GroupCarrier:
         """See CarrierOf. If it is not finite, the step does not count."""
         ended = None if self._alone else self._average.another([], step, 1 / self._average.world)
         return self._exact.start(buffer, None if ended is None else functools.partial(_look_at_values, ended))
+
+    def change(self, options: GroupOptions) -> None:
+        """See CarrierOf."""
+        self._average.change(options)
+        self._flat = not options.is_hierarchical
 
     def close(self) -> None:
         """See CarrierOf."""
@@ -90,6 +95,11 @@ class GroupCarrier:
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return self._average.sent_bytes
+
+
+def shapes_of(parameters: Mapping[str, torch.nn.Parameter]) -> dict[str, TensorShape]:
+    """The shapes of the parameters' gradients, as matrices where they have two dimensions or more."""
+    return {name: _shape(each) for name, each in parameters.items()}
 
 
 def _look_at_values(ended: Callable[[torch.Tensor | None], None], average: torch.Tensor | None) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,14 +12,19 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
-from hipress.adapter.planned import is_automatic, plan_of
+from hipress.adapter.automatic_codec import check_no_accuracy, kind_of
+from hipress.adapter.planned import PlanArgument, is_automatic, plan_of, plan_to_set
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.options.declaration import filled
 from hipress.options.signatures import takes
+from hipress.options.travel import AUTO
 from hipress.options.warmup import warmup_of
+from hipress.secopa.evidence.clearance import cleared
+from hipress.secopa.online.ways import AutomaticWays
 from hipress.torch.ddp.alone import Alone
+from hipress.torch.ddp.automatic import automatic_ways, options_to_try
 from hipress.torch.ddp.engine_carrier import EngineCarrier
-from hipress.torch.ddp.group_carrier import GroupCarrier
+from hipress.torch.ddp.group_carrier import GroupCarrier, shapes_of
 from hipress.torch.ddp.joining import Joining
 from hipress.torch.ddp.models import replicated
 from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
@@ -45,6 +51,10 @@ class CarrierOf(Protocol):
 
     def average_sparse(self, buffer: torch.Tensor, step: int) -> torch.futures.Future[torch.Tensor]:
         """Starts averaging a sparse gradient as it is, in place."""
+
+    def change(self, options: GroupOptions) -> None:
+        """Lets gradients travel by other codecs, or another plan, from the next step on. Raises the constructor's
+        errors; everything is then as before."""
 
     def close(self) -> None:
         """Ends threads and groups, when the averages that have started are done."""
@@ -81,9 +91,12 @@ class HookState:
                 "torch._dynamo.config.optimize_ddp='python_reducer' averages gradients without communication hooks: "
                 "set it to 'ddp_optimizer'"
             )
+        may_choose = _codecs_to_choose(codec, options)
         instead = options.get("plan"), options.get("codec_for")
-        given = filled(HookOptions, {**options, "codec": chosen_codec(codec, "compress(model, codec)", *instead)})
+        text = "none" if may_choose else chosen_codec(codec, "compress(model, codec)", *instead)
+        given = filled(HookOptions, {**options, "codec": text})
         carrier, plan, host_group = given.pop("carrier"), given.pop("plan"), given.pop("host_group")
+        del given["optimizer"], given["accuracy"]
         given["scaler"] = LossScale(given["scaler"], "hipress.torch.ddp.compress(model, codec=..., scaler=scaler)")
         special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}
         how = GroupOptions(**{**given, **special})
@@ -99,6 +112,8 @@ class HookState:
         self._joining = Joining(found.ddp)
         self._kept: dict[str, Any] | None = None
         self._group = None if found.ddp is None else found.ddp.process_group
+        self._how = how
+        self._automatic: AutomaticWays | None = None
         self._carrier: CarrierOf | None
         if self._group is None:
             how.check(found.parameters, matrices=True, whole=True)
@@ -111,6 +126,62 @@ class HookState:
             how = replace(how, plan=plan_of(plan, how.codec, how.topology, self._group.size()))
             self._carrier = GroupCarrier(found.parameters, self._group, how, host_group)
         self._check = None if self._group is None else _check(self._group, found.parameters)
+        if may_choose and self._group is not None and self._group.size() > 1:
+            self._automatic = self._race(may_choose, found.parameters, topologies=carrier == "group")
+
+    def _race(
+        self, codecs: Sequence[str], parameters: Mapping[str, torch.nn.Parameter], *, topologies: bool
+    ) -> AutomaticWays:
+        assert self._group is not None
+        shapes, device = shapes_of(parameters), _device(parameters)
+        options = options_to_try(self._how, codecs, shapes, self._group, device, topologies=topologies)
+        reference = weakref.ref(self)
+
+        def change(how: GroupOptions) -> None:
+            target = reference()
+            if target is not None:
+                target._running().change(how)
+
+        return automatic_ways(self._group, shapes, device, options, change)
+
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """Replaces the codecs of all gradients from the next backward pass on; a plan, a warm-up and codec "auto" end.
+
+        All ranks call it between the same two steps. It replaces both `codec` and `codec_for` of compress(). If the old
+        and the new codec have a state of the same name, the new codec goes on with its values. A residual that the new
+        codec does not have joins the next gradient; momentum (dgc's velocity) is lost.
+
+        Raises InvalidArgument, also within backward, and Unsupported; Mismatch, on all ranks, if their codecs differ.
+        The codecs are then as before.
+        """
+        chosen_codec(codec, "set_codec(codec)")
+        self._change(replace(self._how, codec=codec, codec_for=dict(codec_for or {}), warmup=None, plan=None))
+
+    def set_plan(self, plan: PlanArgument) -> None:
+        """Follows the plan, a file or a hipress.secopa Plan, from the next backward pass on; None: gradients travel
+        as compress() was told without a plan. A warm-up and codec "auto" end.
+
+        All ranks call it between the same two steps. No residual is lost, also where another rank encodes a gradient
+        from now on; momentum (dgc's velocity) is lost there.
+
+        Raises the errors of set_codec(), and InvalidArgument with the first difference between plan and parameters.
+        """
+        how = self._how
+        world = None if self._group is None else self._group.size()
+        self._change(replace(how, warmup=None, plan=plan_of(plan_to_set(plan), how.codec, how.topology, world)))
+
+    def _change(self, how: GroupOptions) -> None:
+        carrier = self._running()
+        if torch._C._current_graph_task_id() != -1:
+            raise InvalidArgument("codecs change between two steps: call it outside of backward()")
+        carrier.change(how)
+        self._automatic = None
+
+    @property
+    def chosen(self) -> str:
+        """What codec "auto" has chosen, such as "int8 over ps"; empty while it measures, and without it."""
+        way = None if self._automatic is None else self._automatic.chosen
+        return "" if way is None else str(way)
 
     def average(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Starts averaging one bucket; the communication hook calls it."""
@@ -120,6 +191,8 @@ class HookState:
             self._steps += 1
         if bucket.index() == 0 and self._check is not None and not self._joining.is_on:
             self._check.after(step)
+        if bucket.index() == 0 and self._automatic is not None and not self._joining.is_on:
+            self._automatic.step_begins()
         self._joining.scale(bucket)
         if bucket.buffer().layout != torch.strided:
             return carrier.average_sparse(bucket.buffer(), step)
@@ -132,7 +205,8 @@ class HookState:
         """The codec states of this rank and the number of steps. Every rank saves its own, between two steps."""
         if self._kept is not None:
             return self._kept
-        return with_sum({"steps": self._steps, "states": self._running().state_dict()})
+        state = {"steps": self._steps, "states": self._running().state_dict()}
+        return with_sum(state if self._automatic is None else {**state, "auto": self._automatic.state_dict()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from the state_dict() of the same rank in a job with the same world size. All ranks call it.
@@ -140,7 +214,9 @@ class HookState:
         Raises InvalidArgument; with carrier "hipress" the other ranks then raise Mismatch.
         """
         carrier = self._running()
-        carrier.load_state_dict(_checked(state, carrier)["states"])
+        states = _checked(state, carrier)["states"]
+        self._begin_with_choice_of(state)
+        carrier.load_state_dict(states)
         self._steps = int(state["steps"])
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
@@ -151,8 +227,14 @@ class HookState:
         if isinstance(saved, Mapping) or not saved:
             raise InvalidArgument("load_states_of() takes a list with the states of all ranks, at least one")
         carrier = self._running()
-        carrier.load_states_of([_checked(each, carrier)["states"] for each in saved])
+        states = [_checked(each, carrier)["states"] for each in saved]
+        self._begin_with_choice_of(saved[0])
+        carrier.load_states_of(states)
         self._steps = int(saved[0]["steps"])
+
+    def _begin_with_choice_of(self, state: Mapping[str, Any]) -> None:
+        if self._automatic is not None:
+            self._automatic.load_state_dict(state.get("auto", {}))
 
     def states_of_all(self) -> list[dict[str, Any]]:
         """The state_dict() of all ranks, in rank order, for load_states_of(). All ranks of the group call it."""
@@ -205,14 +287,31 @@ class HookState:
         return {"_kept": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._kept = state["_kept"]
+        self._kept, self._automatic = state["_kept"], None
         self._carrier = self._closed = None
         self._steps = int(state["_kept"]["steps"])
 
 
 def _check(group: dist.ProcessGroup, parameters: Mapping[str, torch.nn.Parameter]) -> ReplicaCheck:
-    device = next((each.device for each in parameters.values()), torch.device("cpu"))
-    return ReplicaCheck(agreeing(group, device), lambda: parameters.items())
+    return ReplicaCheck(agreeing(group, _device(parameters)), lambda: parameters.items())
+
+
+def _device(parameters: Mapping[str, torch.nn.Parameter]) -> torch.device:
+    return next((each.device for each in parameters.values()), torch.device("cpu"))
+
+
+def _codecs_to_choose(codec: str | None, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What codec "auto" may choose; empty: the codec is given. Raises InvalidArgument."""
+    accuracy, optimizer = options.get("accuracy"), options.get("optimizer")
+    if codec != AUTO:
+        check_no_accuracy(accuracy)
+        if optimizer is not None:
+            raise InvalidArgument('optimizer= is for codec="auto", which it tells what to choose from')
+        return ()
+    for name in ("plan", "warmup", "host_group"):
+        if options.get(name) is not None:
+            raise InvalidArgument(f'codec="auto" chooses how gradients travel: give it without {name}')
+    return cleared(kind_of(optimizer), accuracy or "safe")
 
 
 def _checked(state: Any, carrier: object) -> Mapping[str, Any]:

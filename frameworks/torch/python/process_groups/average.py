@@ -66,59 +66,96 @@ class GroupAverage:
         side: Side | None = None,
     ) -> None:
         self._side: Side = HostSide() if side is None else side
-        self.options = GroupOptions() if options is None else options
-        matrices = bool(tensors) and all(shape.rows for shape in tensors.values())
-        self.options.check(tensors, matrices=matrices, whole=True)
         self._group = dist.group.WORLD if group is None else group
         if self._group is None:
             raise InvalidArgument("there is no process group: call torch.distributed.init_process_group() first")
         self.world: int = self._group.size()
-        self.options.check_sums(self.world)
-        self.options.check_plan(tensors, self.world)
         self.rank: int = self._group.rank()
         self._error: HipressError | None = None
-        check_alike(
-            self._group, self.options.described(host_group is not None) + "\n" + _described(tensors), self._side.device
-        )
-        hosts = self._hosts(host_group)
+        self._host_group = host_group
+        options = GroupOptions() if options is None else options
+        self._check(options, tensors)
+        hosts = self._hosts(options)
+        #: Bytes of factors, statistics and levels before the last change().
+        self._sent_of_linked = 0
         #: Of known_to_torch(), with their ranks.
         self._groups: list[tuple[Sequence[int], Group]] = []
         make = _noted(known_to_torch(self._group, self._side.device), self._groups) if new_group is None else new_group
-        exchange, collect = make(range(self.world)), make(range(self.world))
-        seed = self.options.seed + (self.rank * 4 << 32)
+        self._collectives = make(range(self.world)), make(range(self.world))
+        self._scaling = scaling_of(options.scaler, "GroupOptions(..., scaler=scaler)")
+        self._build(options, tensors, hosts)
+        self._start_threads()
+
+    def _check(self, options: GroupOptions, tensors: Mapping[str, TensorShape]) -> None:
+        """Raises InvalidArgument, Unsupported; Mismatch on all ranks."""
+        matrices = bool(tensors) and all(shape.rows for shape in tensors.values())
+        options.check(tensors, matrices=matrices, whole=True)
+        options.check_sums(self.world)
+        options.check_plan(tensors, self.world)
+        same = f"{options.described(self._host_group is not None)}\n{_described(tensors)}"
+        check_alike(self._group, same, self._side.device)
+
+    def _hosts(self, options: GroupOptions) -> Hosts | None:
+        if not options.is_hierarchical:
+            if self._host_group is not None or options.ranks_per_host:
+                raise InvalidArgument("the ranks of hosts are for topology 'hierarchical' only")
+            return None
+        if self._host_group is None:
+            return consecutive(self.world, options.ranks_per_host)
+        if options.ranks_per_host:
+            raise InvalidArgument("give the group of the host or ranks_per_host, not both")
+        return from_groups(self._group, self._host_group, self._side.device)
+
+    def _build(self, options: GroupOptions, tensors: Mapping[str, TensorShape], hosts: Hosts | None) -> None:
+        """What depends on the options. Threads and groups do not."""
+        self.options = options
+        exchange, collect = self._collectives
+        seed = options.seed + (self.rank * 4 << 32)
         self._linked = LinkedAverage(exchange, collect, seed=seed, side=self._side)
         self._unsent = Unsent(self._side)
         #: The steps, which the states of codecs wait for.
-        self.steps = StepByStep(self._side, self.options.keeps_states(), self._linked.settle, self._unsent.settle)
+        self.steps = StepByStep(self._side, options.keeps_states(), self._linked.settle, self._unsent.settle)
         #: With hosts: of each rank.
         self._hosts_of = () if hosts is None else hosts.of_ranks()
-        ranks = Ranks(self.rank, self.world, self.options.topology, self._hosts_of)
+        ranks = Ranks(self.rank, self.world, options.topology, self._hosts_of)
         self._exchange = Exchange(
             exchange,
             collect,
             ranks,
             seed=seed,
-            portion_bytes=self.options.portion_bytes,
+            portion_bytes=options.portion_bytes,
             side=self._side,
         )
-        self._scaling = scaling_of(self.options.scaler, "GroupOptions(..., scaler=scaler)")
-        self._scaling_checked = not self.options.keeps_states()
+        self._scaling_checked = not options.keeps_states()
         self._unit = self._side.unit()
         self._states = AverageStates(self._exchange, self._linked, self._unsent, self._unit)
-        self._routes = Routes(self.options, self._linked, ranks)
-        self._start_threads()
+        self._routes = Routes(options, self._linked, ranks)
         self._add(tensors)
 
-    def _hosts(self, host_group: dist.ProcessGroup | None) -> Hosts | None:
-        if not self.options.is_hierarchical:
-            if host_group is not None or self.options.ranks_per_host:
-                raise InvalidArgument("the ranks of hosts are for topology 'hierarchical' only")
-            return None
-        if host_group is None:
-            return consecutive(self.world, self.options.ranks_per_host)
-        if self.options.ranks_per_host:
-            raise InvalidArgument("give the group of the host or ranks_per_host, not both")
-        return from_groups(self._group, host_group, self._side.device)
+    def change(self, options: GroupOptions) -> None:
+        """Averages with other options from the next step on. All ranks call it between the same two steps.
+
+        A state goes on if the new codec has it and this rank encodes the same elements. Other residuals join the next
+        gradients: nothing is lost of them.
+
+        Raises the errors of the constructor; everything is then as before.
+        """
+        self.raise_error()
+        tensors = self._routes.shapes
+        self._check(options, tensors)
+        hosts = self._hosts(options)
+        states = self.state_dict()
+        before = dict(vars(self))
+        sent_to, linked = self._exchange.sent_to, self._linked.sent_bytes
+        try:
+            self._build(options, tensors, hosts)
+            self._states.load(states, self._routes.travelling(), moved=True)
+        except HipressError:
+            vars(self).update(before)
+            raise
+        self._exchange.sent_to = sent_to
+        self._sent_of_linked += linked
+        self._follow_unsent()
 
     def _start_threads(self) -> None:
         stage = self._side.stage
@@ -172,7 +209,7 @@ class GroupAverage:
         own = self._hosts_of[self.rank] if self._hosts_of else -1
         hosts = self._hosts_of or range(self.world)
         sent = sum(size for host, size in zip(hosts, self._exchange.sent_to, strict=True) if host != own)
-        return sent + self._linked.sent_bytes
+        return sent + self._sent_of_linked + self._linked.sent_bytes
 
     @property
     def sent_to(self) -> Sequence[int]:

@@ -11,7 +11,7 @@ from hipress import _core
 from hipress._library import load_core
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.declaration import check_text
-from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.options.travel import AUTO, MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
 from hipress.torch.process_groups.ranks import is_hierarchical
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 def chosen_codec(codec: str | None, call: str, *instead: object) -> str:
     """The codec that `call` was given. Raises InvalidArgument if it got none, nor anything `instead`: it would cost
     groups and threads and compress nothing."""
+    if codec == AUTO:
+        raise Unsupported(
+            f'{call} chooses no codec: codec="auto" is for hipress.torch.ddp.compress() and DistributedOptimizer; '
+            "`hipress evidence` shows which codecs are cleared for an optimizer"
+        )
     if codec is None and not any(instead):
         raise InvalidArgument(
             f"{call} needs a codec, such as codec='int8'; codec='none' averages exact values, as without HiPress"

@@ -43,13 +43,17 @@ class AverageStates:
         states.update(self._unsent.state_dict())
         return states
 
-    def load(self, state: SavedStates, how: Travelling) -> None:
+    def load(self, state: SavedStates, how: Travelling, *, moved: bool = False) -> None:
         """Goes on from what state_dict() returned on this rank of as many ranks, also with other codecs.
+
+        `moved`: other ranks may encode the tensors than when the states were made. What this rank does not encode any
+        more joins its next gradients.
 
         Raises InvalidArgument; the states are then what they were.
         """
-        codecs = {tensor.name: tensor.codec for tensor in how.compressed}
         own = own_keys(how.compressed, self._exchange.ranks)
+        left = _left(state, own) if moved else frozenset()
+        codecs = {tensor.name: tensor.codec for tensor in how.compressed if tensor.name not in left}
         linked: dict[str, Any] = {}
         kept: dict[str, Any] = {}
         other: dict[str, Any] = {}
@@ -79,6 +83,16 @@ class AverageStates:
         encoded = {tensor.name for tensor in how.compressed}
         states.update(unsent_for(regular, ranks.rank, ranks.world, encoded=encoded))
         self.load({**states, **mean_states(saved)}, how)
+
+
+def _left(state: SavedStates, own: Mapping[str, set[str]]) -> frozenset[str]:
+    """The tensors of which this rank has states of other elements than it encodes now."""
+    found: dict[str, set[str]] = {}
+    for key in state:
+        name, role, *_ = _fields(key)
+        if role in ("worker", "aggregator"):
+            found.setdefault(name, set()).add(key)
+    return frozenset(name for name, keys in found.items() if keys != own.get(name))
 
 
 def _fields(key: str) -> tuple[str, str, int, int]:

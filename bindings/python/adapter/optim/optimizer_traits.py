@@ -25,6 +25,12 @@ _BELONGING = {
 }
 
 
+#: Second moments that are not used as Adam uses them: no training of Adam tells about these.
+_NOT_LIKE_ADAM = frozenset({"ftrl", "ftml", "shampoo", "soap"})
+#: Classes of plain stochastic gradient descent, with momentum or without.
+_DESCENTS = frozenset({"sgd", "nag", "gradientdescent", "momentum"})
+
+
 @dataclass(frozen=True)
 class OptimizerTraits:
     """`second_moments`: whether it divides by a running mean, sum or maximum of squared gradients, as Adam does."""
@@ -32,6 +38,8 @@ class OptimizerTraits:
     name: str
     second_moments: bool
     momentum: bool
+    kind: str = "unknown"
+    """As in hipress.secopa.evidence."""
     belonging: str = ""
     """The module with HiPress' optimizers made for compression that take these parameters; empty: there is none."""
 
@@ -44,13 +52,26 @@ def traits_of(optimizer: Any) -> OptimizerTraits:
     options = _options(optimizer)
     named = any(name in _NAMES or any(part in name for part in _PARTS) for name in classes)
     has_betas = any(_beta(each, 1) is not None for each in options)
+    second_moments = not _WITHOUT.intersection(classes) and (named or has_betas)
+    momentum = any(_is_positive(each.get("momentum", each.get("_momentum"))) for each in options)
     return OptimizerTraits(
         name=type(optimizer).__name__,
-        second_moments=not _WITHOUT.intersection(classes) and (named or has_betas),
-        momentum=any(_is_positive(each.get("momentum", each.get("_momentum"))) for each in options)
-        or any(_is_positive(_beta(each, 0)) for each in options),
+        second_moments=second_moments,
+        momentum=momentum or any(_is_positive(_beta(each, 0)) for each in options),
+        kind=_kind(classes, second_moments, momentum),
         belonging=_belonging(type(optimizer)) if _all_float32_on_cpu(optimizer) else "",
     )
+
+
+def _kind(classes: list[str], second_moments: bool, momentum: bool) -> str:
+    for kind, part in (("lamb", "lamb"), ("lamb", "lans"), ("muon", "muon")):
+        if any(part in name for name in classes):
+            return kind
+    if second_moments:
+        return "unknown" if _NOT_LIKE_ADAM.intersection(classes) else "adam"
+    if not _DESCENTS.intersection(classes):
+        return "unknown"
+    return "momentum" if momentum else "sgd"
 
 
 def _belonging(kind: type) -> str:
