@@ -140,6 +140,8 @@ def row(measured: Measured, given: argparse.Namespace, first: float | None) -> R
         "speedup_ratio": None if first is None else first / float(times["time_s"] or 0),
         "cpu_s": sum(measured.cpu_seconds) / len(measured.cpu_seconds),
         "bytes_sent": measured.bytes_sent,
+        "chosen": measured.chosen or None,
+        "steps_to_choose": measured.steps_to_choose or None,
         "unavailable": None,
     }
 
@@ -147,7 +149,7 @@ def row(measured: Measured, given: argparse.Namespace, first: float | None) -> R
 def unavailable_row(system: str, given: argparse.Namespace, reason: str) -> Row:
     """The row of a system that could not be measured, without figures."""
     figures = [f"{name}{ending}_s" for name in ("time", "alone") for ending in ("", "_min", "_max")]
-    figures += ["time_alone_ratio", "speedup_ratio", "cpu_s", "bytes_sent"]
+    figures += ["time_alone_ratio", "speedup_ratio", "cpu_s", "bytes_sent", "chosen", "steps_to_choose"]
     return {**_place(system, given), "device": None, "group": None, **dict.fromkeys(figures), "unavailable": reason}
 
 

@@ -13,7 +13,7 @@ DIST_SYNC = ("dist-sync", "dist-sync-2bit")
 #: The peers by framework. They are listed here, so that the command line needs no framework. powerSGD_hook is missing:
 #: over Gloo it starts the operations of several buckets in an order that differs between ranks, and the process ends.
 PEERS = {
-    "torch": ("ddp", "ddp-fp16", "ddp-bf16", "hook-int8", "hook-int4", "hook-onebit", "horovod"),
+    "torch": ("ddp", "ddp-fp16", "ddp-bf16", "hook-int8", "hook-int4", "hook-onebit", "hook-auto", "horovod"),
     "mxnet": (*DIST_SYNC, "horovod"),
 }
 #: Process groups by the device on which the model computes, the default first.
@@ -67,6 +67,9 @@ class Measured:
     alone_seconds: list[float]
     cpu_seconds: list[float]
     bytes_sent: int | None
+    chosen: str = ""
+    """What a system has chosen that chooses."""
+    steps_to_choose: int = 0
 
     @property
     def compute_ratio(self) -> float:

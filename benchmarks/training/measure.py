@@ -17,6 +17,8 @@ from benchmarks.harness.meeting import Meeting
 from benchmarks.training.job import Job, Measured
 
 WARM_UPS = 2
+#: Steps within which a system has chosen, and steps in which it looks at its choice again.
+_MOST_TO_CHOOSE, _TO_CONFIRM = 100, 40
 
 Step = Callable[[], None]
 
@@ -33,11 +35,19 @@ class Trial:
     device: str = "cpu"
     cpu_seconds: Callable[[], float] = time.process_time
     bytes_sent: Callable[[], int] | None = None
+    chosen: Callable[[], str] | None = None
+    """Of a system that chooses in its first steps; empty: it measures."""
 
 
 def measure(job: Job, system: str, trial: Trial, meeting: Meeting) -> Measured:
     """The figures of all ranks for one system, on every rank. Raises RuntimeError if the ranks' parameters differ: then
     the system has not averaged gradients, because the ranks' batches differ."""
+    choosing = 0
+    while trial.chosen is not None and choosing < _MOST_TO_CHOOSE and not trial.chosen():
+        trial.step()
+        choosing += 1
+    for _ in range(0 if trial.chosen is None else _TO_CONFIRM):
+        trial.step()
     for _ in range(WARM_UPS):
         trial.alone()
         trial.step()
@@ -54,7 +64,8 @@ def measure(job: Job, system: str, trial: Trial, meeting: Meeting) -> Measured:
         return [max(times) for times in zip(*meeting.gather([seconds for seconds, _ in steps]), strict=True)]
 
     cpu = [statistics.mean(times) for times in zip(*meeting.gather([used for _, used in training]), strict=True)]
-    return Measured(system, trial.device, slowest(training), slowest(computing), cpu, sent)
+    chosen = "" if trial.chosen is None else trial.chosen()
+    return Measured(system, trial.device, slowest(training), slowest(computing), cpu, sent, chosen, choosing)
 
 
 def _digest(arrays: Iterable[NDArray[Any]]) -> bytes:

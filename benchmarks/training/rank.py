@@ -48,6 +48,7 @@ def _measured(job: Job, system: str, meeting: Meeting) -> Measured:
         parameters=lambda: (parameter.detach().cpu().numpy() for parameter in training.model.parameters()),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         bytes_sent=_bytes_sent if system.startswith("hipress") else None,
+        chosen=training.chosen,
     )
     return measure(job, system, trial, meeting)
 

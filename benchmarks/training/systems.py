@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ class Training:
 
     step: Callable[[torch.Tensor, torch.Tensor], None]
     model: nn.Module
+    chosen: Callable[[], str] | None = None
+    """What the system has chosen so far; empty: it measures."""
 
 
 def _training(model: nn.Module, optimizer: Any, workload: Workload) -> Training:
@@ -79,6 +81,16 @@ def hooked(workload: Workload, codec: str) -> Training:
     return _training(model, _sgd(model), workload)
 
 
+def automatic(workload: Workload) -> Training:
+    """DistributedDataParallel with HiPress' hook, which chooses the codec."""
+    import hipress.torch.ddp
+
+    model = DistributedDataParallel(workload.make())
+    optimizer = _sgd(model)
+    state = hipress.torch.ddp.compress(model, "auto", optimizer=optimizer)
+    return replace(_training(model, optimizer, workload), chosen=lambda: state.chosen)
+
+
 def horovod(workload: Workload) -> Training:
     """horovod.torch.DistributedOptimizer. Horovod must run."""
     import horovod.torch as hvd
@@ -96,6 +108,7 @@ PEERS: dict[str, Callable[[Workload], Training]] = {
     "hook-int8": partial(hooked, codec="int8"),
     "hook-int4": partial(hooked, codec="int4"),
     "hook-onebit": partial(hooked, codec="onebit"),
+    "hook-auto": automatic,
     "horovod": horovod,
 }
 

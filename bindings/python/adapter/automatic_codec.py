@@ -73,8 +73,8 @@ def refuse_automatic_codec(codec: str, where: str) -> None:
     if codec == AUTO:
         raise Unsupported(
             f'codec="auto" measures whole steps, and {where} does not see them: give it to DistributedOptimizer, '
-            "DistributedTrainer or hipress.torch.ddp.compress(), or name a codec (`hipress evidence` shows which are "
-            "cleared)"
+            "DistributedTrainer, hipress.torch.ddp.compress() or fsdp.compress_replicas(), or name a codec (`hipress "
+            "evidence` shows the cleared ones)"
         )
 
 

@@ -5,7 +5,7 @@ Not `from __future__ import annotations`: hipress.options.declaration reads thes
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from hipress.options.declaration import Option
 from hipress.options.scaling import ScalingOptions
@@ -53,6 +53,24 @@ class BesideCodec(ScalingOptions, total=False):
         ),
     ]
     seed: Annotated[int, Option("Seed of random rounding.{group_only_seed}", default=0, at_least=0)]
+    optimizer: Annotated[
+        Any,
+        Option(
+            'With codec "auto": the optimizer of the model, or its kind: "sgd", "momentum", "adam", "muon" or "lamb". '
+            "Without it a codec must be cleared for every kind of which there are trainings.",
+            default=None,
+        ),
+    ]
+    accuracy: Annotated[
+        str | None,
+        Option(
+            'With codec "auto": what it may choose. "exact": no codec, or bf16. "safe", the default: codecs of which '
+            'trainings with this kind of optimizer have shown no loss. "economy": a small, bounded one.',
+            default=None,
+            default_text='"safe"',
+            one_of=("exact", "safe", "economy"),
+        ),
+    ]
 
 
 class GroupTravel(BesideCodec, total=False):

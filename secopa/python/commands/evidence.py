@@ -26,7 +26,8 @@ def evidence(
     """Show what trainings have proved of each codec for a kind of optimizer, and what codec="auto" may choose.
 
     The gap is the loss beyond that of bf16, as a part of what bf16 gains in the training. Its limits hold with 99.9 %.
-    A codec is safe, or economic, if the limit of one task at least lies below the margin, and no mean gap above it.
+    A codec is safe, or economic, if the limit of one task at least lies below the margin, and no mean gap is above it
+    by more than its standard error.
     docs/convergence.md has every training.
     """
     from rich.console import Console

@@ -2,8 +2,9 @@
 """Which codecs are cleared for a kind of optimizer.
 
 A codec is cleared at a margin if trainings of one task at least prove that its loss is below the margin, and if on no
-other task its mean loss is above. For a kind without trainings, and for an optimizer that nobody names, a codec must be
-cleared for each kind that has trainings.
+other task its mean loss is above the margin by more than its standard error. (At first the mean alone forbade: then a
+task with a wide spread forbids by chance.) For a kind without trainings, and for an optimizer that nobody names, a
+codec must be cleared for each kind that has trainings.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _of_kind(kind: str, evidence: Evidence) -> dict[str, Standing]:
 def _level(rows: Iterable[Row], evidence: Evidence) -> str:
     rows = list(rows)
     for level, margin in (("safe", evidence.safe), ("economy", evidence.economy)):
-        if any(row.limit <= margin for row in rows) and all(row.gap <= margin for row in rows):
+        if any(row.limit <= margin for row in rows) and all(row.gap - row.standard_error <= margin for row in rows):
             return level
     return "loses" if any(row.least > evidence.safe for row in rows) else "not proved"
 

@@ -34,6 +34,11 @@ class Row:
     """vNMSE of an average; not a number if it was not measured."""
 
     @property
+    def standard_error(self) -> float:
+        """Of the mean gap; the limits are 3.09 of them away."""
+        return 0.0 if math.isinf(self.gap) else (self.limit - self.gap) / 3.09
+
+    @property
     def proves(self) -> bool:
         """Whether there were trainings enough for limits."""
         return not math.isnan(self.limit)

@@ -35,11 +35,16 @@ def test_proof_on_one_task_clears() -> None:
 
 
 def test_a_task_without_proof_does_not_clear_and_forbids_only_by_its_gap() -> None:
-    unsure = replace(GOOD, task="images", limit=0.03, least=-0.03)
-    assert _level(GOOD, replace(unsure, gap=0.004)) == "safe"
-    assert _level(GOOD, replace(unsure, gap=0.006)) == "economy"
-    assert _level(GOOD, replace(unsure, gap=0.03)) == "not proved"
-    assert _level(unsure) == "not proved"
+    error = 0.002
+
+    def unsure(gap: float) -> Row:
+        return replace(GOOD, task="images", gap=gap, limit=gap + 3.09 * error, least=gap - 3.09 * error)
+
+    assert _level(GOOD, unsure(0.0065)) == "safe"
+    assert _level(GOOD, unsure(0.0075)) == "economy"
+    assert _level(GOOD, unsure(0.0225)) == "loses"
+    assert _level(unsure(0.0)) == "economy"
+    assert _level(unsure(0.015)) == "loses"
 
 
 def test_a_loss_on_another_task_forbids() -> None:

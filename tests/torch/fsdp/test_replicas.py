@@ -127,3 +127,26 @@ def _misused(_rank: int) -> None:
 
 def test_misuse_is_named(tmp_path: Path) -> None:
     run(_misused, 4, str(tmp_path))
+
+
+@training.in_process_group
+def _automatic(rank: int) -> tuple[Any, str, str]:
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    net = _sharded(mesh["shard"])
+    state = fsdp.compress_replicas(net, mesh["replicate"].get_group(), "auto", optimizer="adam")
+    assert state.chosen == ""
+    _train(net, rank, range(75))
+    resumed = _sharded(mesh["shard"])
+    other = fsdp.compress_replicas(resumed, mesh["replicate"].get_group(), "auto", optimizer="adam")
+    other.load_state_dict(state.state_dict())
+    _train(resumed, rank, range(2))
+    with pytest.raises(hp.InvalidArgument, match="give it without warmup"):
+        fsdp.compress_replicas(net, mesh["replicate"].get_group(), "auto", warmup=3)
+    return _whole(net), state.chosen, other.chosen
+
+
+def test_replicas_choose_alike_and_stay_identical(tmp_path: Path) -> None:
+    results = run(_automatic, 4, str(tmp_path))
+    for net, chosen, _ in results:
+        np.testing.assert_array_equal(net, results[0][0])
+        assert chosen == results[0][1] != ""

@@ -4,7 +4,7 @@
 Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from torch.distributed import ProcessGroup
 
@@ -60,24 +60,6 @@ class HookBesideCodec(BesideCodec, total=False):
             "of the engine. With carrier \"group\" a gradient of one of the plan's groups has the group's codec and "
             "topology, and travels with its bucket.",
             default=None,
-        ),
-    ]
-    optimizer: Annotated[
-        Any,
-        Option(
-            'With codec "auto": the optimizer of the model, or its kind: "sgd", "momentum", "adam", "muon" or "lamb". '
-            "Without it a codec must be cleared for every kind of which there are trainings.",
-            default=None,
-        ),
-    ]
-    accuracy: Annotated[
-        str | None,
-        Option(
-            'With codec "auto": what it may choose. "exact": no codec, or bf16. "safe", the default: codecs of which '
-            'trainings with this kind of optimizer have shown no loss. "economy": a small, bounded one.',
-            default=None,
-            default_text='"safe"',
-            one_of=("exact", "safe", "economy"),
         ),
     ]
 

@@ -12,17 +12,15 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
-from hipress.adapter.automatic_codec import check_no_accuracy, kind_of
 from hipress.adapter.planned import PlanArgument, is_automatic, plan_of, plan_to_set
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.options.declaration import filled
 from hipress.options.signatures import takes
-from hipress.options.travel import AUTO
 from hipress.options.warmup import warmup_of
-from hipress.secopa.evidence.clearance import cleared
 from hipress.secopa.online.ways import AutomaticWays
+from hipress.torch.automatic.group_training import automatic_ways
+from hipress.torch.automatic.options_to_try import codecs_to_choose, options_to_try
 from hipress.torch.ddp.alone import Alone
-from hipress.torch.ddp.automatic import automatic_ways, options_to_try
 from hipress.torch.ddp.engine_carrier import EngineCarrier
 from hipress.torch.ddp.group_carrier import GroupCarrier, shapes_of
 from hipress.torch.ddp.joining import Joining
@@ -91,7 +89,7 @@ class HookState:
                 "torch._dynamo.config.optimize_ddp='python_reducer' averages gradients without communication hooks: "
                 "set it to 'ddp_optimizer'"
             )
-        may_choose = _codecs_to_choose(codec, options)
+        may_choose = codecs_to_choose(codec, options, "plan", "warmup", "host_group")
         instead = options.get("plan"), options.get("codec_for")
         text = "none" if may_choose else chosen_codec(codec, "compress(model, codec)", *instead)
         given = filled(HookOptions, {**options, "codec": text})
@@ -298,20 +296,6 @@ def _check(group: dist.ProcessGroup, parameters: Mapping[str, torch.nn.Parameter
 
 def _device(parameters: Mapping[str, torch.nn.Parameter]) -> torch.device:
     return next((each.device for each in parameters.values()), torch.device("cpu"))
-
-
-def _codecs_to_choose(codec: str | None, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """What codec "auto" may choose; empty: the codec is given. Raises InvalidArgument."""
-    accuracy, optimizer = options.get("accuracy"), options.get("optimizer")
-    if codec != AUTO:
-        check_no_accuracy(accuracy)
-        if optimizer is not None:
-            raise InvalidArgument('optimizer= is for codec="auto", which it tells what to choose from')
-        return ()
-    for name in ("plan", "warmup", "host_group"):
-        if options.get(name) is not None:
-            raise InvalidArgument(f'codec="auto" chooses how gradients travel: give it without {name}')
-    return cleared(kind_of(optimizer), accuracy or "safe")
 
 
 def _checked(state: Any, carrier: object) -> Mapping[str, Any]:

@@ -26,7 +26,8 @@ def chosen_codec(codec: str | None, call: str, *instead: object) -> str:
     groups and threads and compress nothing."""
     if codec == AUTO:
         raise Unsupported(
-            f'{call} chooses no codec: codec="auto" is for hipress.torch.ddp.compress() and DistributedOptimizer; '
+            f'{call} chooses no codec: codec="auto" is for hipress.torch.ddp.compress(), fsdp.compress_replicas() and '
+            "DistributedOptimizer; "
             "`hipress evidence` shows which codecs are cleared for an optimizer"
         )
     if codec is None and not any(instead):

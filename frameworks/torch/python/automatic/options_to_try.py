@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""codec="auto" of the communication hook: which codecs and topologies are tried, and how they are measured."""
+"""Which codecs and topologies codec="auto" tries."""
 
 from __future__ import annotations
 
-import itertools
-import statistics
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +13,12 @@ import torch.distributed as dist
 
 from hipress import _core
 from hipress._library import load_core
-from hipress.errors import HipressError
-from hipress.secopa.online.probe import seconds_per_byte
+from hipress.adapter.automatic_codec import check_no_accuracy, kind_of
+from hipress.errors import HipressError, InvalidArgument
+from hipress.options.travel import AUTO
+from hipress.secopa.evidence.clearance import cleared
 from hipress.secopa.online.race import Way
-from hipress.secopa.online.ways import AutomaticWays
-from hipress.torch.process_groups import group_calls
-from hipress.torch.process_groups.agreement import check_alike, gather_texts
+from hipress.torch.process_groups.agreement import gather_texts
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.layout import payload_room
 from hipress.torch.process_groups.options import GroupOptions
@@ -30,22 +27,21 @@ from hipress.torch.process_groups.options import GroupOptions
 _FEW = 2
 
 
-def automatic_ways(
-    group: dist.ProcessGroup,
-    shapes: Mapping[str, TensorShape],
-    device: torch.device,
-    options: Sequence[GroupOptions],
-    change: Callable[[GroupOptions], None],
-) -> AutomaticWays:
-    """The race for a model whose gradients `change` lets travel by these options. All ranks of the group call it.
+def codecs_to_choose(codec: str | None, options: Mapping[str, Any], *unwanted: str) -> tuple[str, ...]:
+    """What codec "auto" may choose, the most exact one first; empty: the codec is given.
 
-    Raises Mismatch, on all ranks, if ranks have other options.
+    Raises InvalidArgument, also if `options` has `unwanted` ones beside "auto".
     """
-    world = group.size()
-    named = {_way(each, shapes, world): each for each in options}
-    check_alike(group, "\n".join(f"codec='auto' may choose {way}" for way in named), device)
-    training = _GroupTraining(group, device, lambda way: change(named[way]))
-    return AutomaticWays(training, tuple(named), says=group.rank() == 0)
+    accuracy, optimizer = options.get("accuracy"), options.get("optimizer")
+    if codec != AUTO:
+        check_no_accuracy(accuracy)
+        if optimizer is not None:
+            raise InvalidArgument('optimizer= is for codec="auto", which it tells what to choose from')
+        return ()
+    for name in unwanted:
+        if options.get(name) is not None:
+            raise InvalidArgument(f'codec="auto" chooses how gradients travel: give it without {name}')
+    return cleared(kind_of(optimizer), accuracy or "safe")
 
 
 def options_to_try(
@@ -80,7 +76,7 @@ def _goes(options: GroupOptions, shapes: Mapping[str, TensorShape], world: int, 
     if codec.low_rank is not None and device.type != "cpu":
         return False
     try:
-        options.check(shapes, matrices=True, whole=True)
+        options.check(shapes, matrices=all(shape.rows for shape in shapes.values()), whole=True)
         options.check_sums(world)
     except HipressError:
         return False
@@ -88,7 +84,8 @@ def _goes(options: GroupOptions, shapes: Mapping[str, TensorShape], world: int, 
     return codec.name == "none" or _bytes(options, shapes) < _bytes(replace(options, codec="none"), shapes)
 
 
-def _way(options: GroupOptions, shapes: Mapping[str, TensorShape], world: int) -> Way:
+def way_of(options: GroupOptions, shapes: Mapping[str, TensorShape], world: int) -> Way:
+    """How these tensors travel with the options."""
     sent: float = _bytes(options, shapes)
     if options.topology == "allgather":
         sent *= world / 2
@@ -122,52 +119,3 @@ def _ranks_per_host(group: dist.ProcessGroup, device: torch.device) -> int:
     each = counts.pop()
     together = all(len(set(hosts[first : first + each])) == 1 for first in range(0, len(hosts), each))
     return each if each > 1 and together else 0
-
-
-class _GroupTraining:
-    """A training whose gradients travel over a process group, on the group's device."""
-
-    def __init__(self, group: dist.ProcessGroup, device: torch.device, change: Callable[[Way], None]) -> None:
-        self._group, self._device = group, device
-        self._change = change
-
-    def mark(self) -> Any:
-        """See Training. The host may be far ahead of a GPU, so it is the GPU that notes the time."""
-        if self._device.type != "cuda":
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def seconds(self, marks: Sequence[Any]) -> list[float]:
-        """See Training."""
-        pairs = itertools.pairwise(marks)
-        if self._device.type != "cuda":
-            return [after - before for before, after in pairs]
-        marks[-1].synchronize()
-        return [before.elapsed_time(after) / 1e3 for before, after in pairs]
-
-    def agreed(self, seconds: float) -> float:
-        """See Training."""
-        told = torch.tensor([seconds], dtype=torch.float64, device=self._device)
-        return statistics.median(float(each) for each in group_calls.gather_all(self._group, told))
-
-    def seconds_per_byte(self) -> float:
-        """See Training."""
-        return seconds_per_byte(self._add, self.agreed)
-
-    def _add(self, elements: int) -> float:
-        values = torch.zeros(elements, device=self._device)
-        self._wait()
-        start = time.perf_counter()
-        group_calls.all_reduce(self._group, values).wait()
-        self._wait()
-        return time.perf_counter() - start
-
-    def _wait(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()
-
-    def change(self, way: Way) -> None:
-        """See Training."""
-        self._change(way)
