@@ -12,6 +12,7 @@ import pytest
 mx = pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
 
 import hipress.mxnet as hp  # noqa: E402
+from hipress.adapter.optim.optimizer_traits import traits_of  # noqa: E402
 from tests.mxnet.models import backward, mlp  # noqa: E402
 
 ADAM_LIKE = ["adam", "adamax", "nadam", "adagrad", "adadelta", "rmsprop", "ftrl", "ftml", "lamb", "groupadagrad"]
@@ -43,12 +44,17 @@ def test_error_feedback_with_second_moments(name: str) -> None:
     assert text == wrapped
     for part in ("graddrop", f" {name} ", '"int8" or "int4"', "mxnet.optim.onebitadam", "choosing-a-codec.md"):
         assert part in text.lower()
-    assert said(lambda: trainer(name, codec="terngrad")) == []
+    assert said(lambda: trainer(name, codec="terngrad(bitwidth=4)")) == []
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_optimizers_without_second_moments(name: str) -> None:
     assert said(lambda: trainer(name, codec="onebit")) == []
+
+
+def test_trainings_have_shown_a_loss() -> None:
+    (text,) = said(lambda: trainer("sgd", optimizer_params={"momentum": 0.9}, codec="onebit"))
+    assert "evidence --optimizer momentum" in text
 
 
 @pytest.mark.parametrize("name", ["sgd", "nag"])
@@ -87,3 +93,23 @@ def test_behind_the_kvstore(make: Callable[[str], None]) -> None:
     assert "'onebit'" in text
     assert "Adam" in text
     assert said(lambda: make("sgd")) == []
+
+
+def test_kinds_of_optimizers_for_an_automatic_codec() -> None:
+    kinds = {
+        "sgd": mx.optimizer.SGD(),
+        "momentum": mx.optimizer.SGD(momentum=0.9),
+        "adam": mx.optimizer.Adam(),
+        "lamb": mx.optimizer.LAMB(),
+        "unknown": mx.optimizer.Signum(),
+    }
+    assert {kind: traits_of(optimizer).kind for kind, optimizer in kinds.items()} == {kind: kind for kind in kinds}
+
+
+def test_only_the_trainer_takes_an_automatic_codec() -> None:
+    with pytest.raises(hp.Unsupported, match="measures whole steps"):
+        hp.DistributedOptimizer(mx.optimizer.SGD(), codec="auto")
+    net = mx.gluon.nn.Dense(3, in_units=2)
+    net.initialize()
+    for optimizer in ("sgd", mx.optimizer.Adam()):
+        hp.DistributedTrainer(net.collect_params(), optimizer, codec="auto")

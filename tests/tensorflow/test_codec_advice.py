@@ -14,6 +14,7 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed (requ
 import keras  # noqa: E402
 
 import hipress.tensorflow as hp  # noqa: E402
+from hipress.adapter.optim.optimizer_traits import traits_of  # noqa: E402
 
 ADAM_LIKE = ["Adam", "AdamW", "Nadam", "Adamax", "Adagrad", "Adadelta", "Adafactor", "RMSprop", "Ftrl", "Lamb"]
 V1_ADAM_LIKE = ["AdamOptimizer", "AdagradOptimizer", "AdadeltaOptimizer", "RMSPropOptimizer", "FtrlOptimizer"]
@@ -46,7 +47,7 @@ def test_error_feedback_with_second_moments(name: str) -> None:
         "choosing-a-codec.md",
     ):
         assert part in text
-    assert said(getattr(keras.optimizers, name)(0.1), codec="terngrad") == []
+    assert said(getattr(keras.optimizers, name)(0.1), codec="terngrad(bitwidth=4)") == []
 
 
 @pytest.mark.parametrize("name", V1_ADAM_LIKE)
@@ -59,14 +60,19 @@ def test_those_of_tf_compat_v1(name: str) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+        lambda: keras.optimizers.SGD(0.1),
         lambda: keras.optimizers.Lion(0.1),
-        lambda: tf.compat.v1.train.MomentumOptimizer(0.1, 0.9),
         lambda: tf.compat.v1.train.GradientDescentOptimizer(0.1),
     ],
 )
 def test_optimizers_without_second_moments(make: Callable[[], Any]) -> None:
     assert said(make(), codec="onebit") == []
+
+
+def test_trainings_have_shown_a_loss() -> None:
+    for optimizer in (keras.optimizers.SGD(0.1, momentum=0.9), tf.compat.v1.train.MomentumOptimizer(0.1, 0.9)):
+        (text,) = said(optimizer, codec="onebit")
+        assert "evidence --optimizer momentum" in text
 
 
 def test_momentum_twice() -> None:
@@ -92,3 +98,26 @@ def test_codecs_that_are_set_later() -> None:
     optimizer.apply([tf.ones(4)], [variable])
     with pytest.warns(hp.CodecWarning, match="onebit"):
         optimizer.set_codec("onebit")
+
+
+def test_kinds_of_optimizers_for_an_automatic_codec() -> None:
+    kinds = {
+        "sgd": keras.optimizers.SGD(0.1),
+        "momentum": keras.optimizers.SGD(0.1, momentum=0.9),
+        "adam": keras.optimizers.AdamW(),
+        "lamb": keras.optimizers.Lamb(),
+        "unknown": keras.optimizers.Lion(),
+    }
+    kinds_of_v1 = {
+        "sgd": tf.compat.v1.train.GradientDescentOptimizer(0.1),
+        "momentum": tf.compat.v1.train.MomentumOptimizer(0.1, 0.9),
+        "adam": tf.compat.v1.train.AdamOptimizer(),
+        "unknown": tf.compat.v1.train.FtrlOptimizer(0.1),
+    }
+    for each in (kinds, kinds_of_v1):
+        assert {kind: traits_of(optimizer).kind for kind, optimizer in each.items()} == {kind: kind for kind in each}
+
+
+def test_a_tape_refuses_an_automatic_codec() -> None:
+    with pytest.raises(hp.Unsupported, match="measures whole steps"):
+        hp.DistributedGradientTape(tf.GradientTape(), codec="auto")

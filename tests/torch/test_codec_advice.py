@@ -108,7 +108,7 @@ def test_every_codec_with_error_feedback(codec: str) -> None:
     assert said(lambda: wrapped(OTHERS["SGD"], codec=codec)) == []
 
 
-@pytest.mark.parametrize("codec", ["none", "fp16", "terngrad", "terngrad(bitwidth=4)", "bf16", "int8"])
+@pytest.mark.parametrize("codec", ["none", "fp16", "terngrad(bitwidth=4)", "bf16", "int8"])
 def test_codecs_that_remember_nothing_go_with_all(codec: str) -> None:
     assert said(lambda: wrapped(torch.optim.AdamW, codec=codec)) == []
 
@@ -128,9 +128,19 @@ def test_momentum_twice() -> None:
     for part in ("'dgc(ratio=0.01)'", " SGD ", "twice", "momentum 0", '"int8" or "int4"', "DGCSGD"):
         assert part in text
     assert said(lambda: wrapped(momentum, codec="dgc(momentum=0)")) == []
-    assert said(lambda: wrapped(momentum, codec="graddrop")) == []
+    assert said(lambda: wrapped(momentum, codec="graddrop(ratio=0.3)")) == []
     (lion,) = said(lambda: wrapped(Lion, codec="dgc"))
     assert "twice" in lion
+
+
+def test_trainings_have_shown_a_loss() -> None:
+    (text,) = said(lambda: wrapped(torch.optim.AdamW, codec="terngrad"))
+    for part in ("'terngrad' and AdamW: trainings", "lost 7% of what they gain", "evidence --optimizer adam", "auto"):
+        assert part in text
+    (text,) = said(lambda: wrapped(momentum, codec="onebit(error_feedback=true)"))
+    assert "SGD with momentum" in text
+    assert said(lambda: wrapped(OTHERS["SGD"], codec="onebit")) == []
+    assert said(lambda: wrapped(OTHERS["Lion"], codec="onebit")) == []
 
 
 @pytest.mark.parametrize("where", ["meta", "bfloat16"])
@@ -174,13 +184,13 @@ def test_a_plans_codecs(tmp_path: Path) -> None:
     sizes = [parameter.numel() for parameter in mlp(hidden=40).parameters()]
     file = tmp_path / "plan.txt"
     file.write_text("\n".join(f"{name},{size},y,1" for name, size in zip(names, sizes, strict=True)) + "\n")
-    for make, expected in ((torch.optim.Adam, 1), (momentum, 0)):
+    for make, expected in ((torch.optim.Adam, 1), (momentum, 1), (OTHERS["SGD"], 0)):
         assert len(said(lambda make=make: wrapped(make, codec="onebit", plan=str(file)))) == expected
     optimizer = wrapped(torch.optim.Adam, codec="fp16", plan=str(file))
     assert said(lambda: optimizer.set_plan(None)) == []
 
 
-@pytest.mark.parametrize("plan", ["auto", AutomaticOptions(codecs=("onebit", "terngrad"))])
+@pytest.mark.parametrize("plan", ["auto", AutomaticOptions(codecs=("onebit", "int8"))])
 def test_automatic_plans_say_that_they_leave_a_codec_out(plan: Any) -> None:
     (text,) = said(lambda: wrapped(torch.optim.AdamW, codec="onebit", plan=plan))
     assert "automatic plans leave out" in text
@@ -224,9 +234,7 @@ def _planned(make: str) -> list[str]:
     return [*planning._options.codecs, *planning._options.codecs_for[0][1], *sorted(planning.profile.codecs)]
 
 
-@pytest.mark.parametrize(
-    ("make", "codecs"), [("AdamW", ["terngrad", "fp16"]), ("SGD", ["onebit", "terngrad", "graddrop", "fp16"])]
-)
+@pytest.mark.parametrize(("make", "codecs"), [("AdamW", ["fp16"]), ("SGD", ["onebit", "terngrad", "graddrop", "fp16"])])
 def test_what_an_automatic_plan_may_use(make: str, codecs: list[str]) -> None:
     for allowed in run(_planned, 2, make):
         assert allowed[: len(codecs)] == codecs
@@ -241,3 +249,33 @@ def test_a_model_trains_on_after_the_warning() -> None:
             torch.optim.AdamW(model.parameters()), model.named_parameters(), codec="onebit"
         )
     assert said(lambda: (loss(model, 0, 0).backward(), optimizer.step())) == []
+
+
+def test_kinds_of_optimizers_for_an_automatic_codec() -> None:
+    def kind(make: Callable[[Any], torch.optim.Optimizer]) -> str:
+        return traits_of(make(mlp(hidden=40).parameters())).kind
+
+    unlike_adam = {"Lamb": "lamb"}
+    for name, make in ADAM_LIKE.items():
+        assert kind(make) == unlike_adam.get(name, "adam"), name
+    assert {name: kind(make) for name, make in OTHERS.items()} == {**dict.fromkeys(OTHERS, "unknown"), "SGD": "sgd"}
+    assert kind(momentum) == "momentum"
+    assert kind(lambda parameters: torch.optim.Muon([each for each in parameters if each.dim() == 2])) == "muon"
+
+
+def test_an_automatic_codec_needs_no_other_choice_and_whole_steps() -> None:
+    model = mlp(hidden=40)
+
+    def wrapped(**options: Any) -> None:
+        hp.DistributedOptimizer(momentum(model.parameters()), model.named_parameters(), **options)
+
+    for options, text in (
+        ({"warmup": 3}, "give it without warmup"),
+        ({"compression": hp.Compression.fp16}, "give it without compression"),
+        ({"accuracy": "best"}, "accuracy='best' does not exist"),
+    ):
+        with pytest.raises(hp.InvalidArgument, match=text):
+            wrapped(codec="auto", **options)
+    with pytest.raises(hp.InvalidArgument, match='is for codec="auto"'):
+        wrapped(codec="int8", accuracy="safe")
+    wrapped(codec="auto", accuracy="economy")

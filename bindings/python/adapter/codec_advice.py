@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns once of codecs that do not fit an optimizer. docs/guide/choosing-a-codec.md has the measurements behind it."""
+"""Warns once of codecs that do not fit an optimizer: by what is known of both, and by trainings that have shown a loss.
+docs/guide/choosing-a-codec.md and docs/convergence.md have the measurements behind it."""
 
 from __future__ import annotations
 
+import functools
+import math
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hipress._library import load_core
 from hipress.adapter.optim.optimizer_traits import OptimizerTraits
 from hipress.errors import CodecWarning, InvalidArgument
+from hipress.secopa.evidence.clearance import kinds_with_evidence, standings
+from hipress.secopa.evidence.document import read
+from hipress.secopa.evidence.optimizers import KINDS
 
 _PAGE = "docs/guide/choosing-a-codec.md"
 #: Codecs with which AdamW trains as well as with uncompressed gradients.
@@ -57,7 +63,7 @@ class CodecAdvice:
                 f"NaN. Give {name} momentum 0, so that only the codec has momentum, or use {_INSTEAD}"
                 f"{belongs}"
             )
-        return ""
+        return _shown(codec, known.signature, self.optimizer)
 
     def without_objection(self, codecs: Iterable[str]) -> tuple[str, ...]:
         """The codecs of `codecs` without objection."""
@@ -79,6 +85,29 @@ class CodecAdvice:
             if left_out:
                 objection = f"automatic plans leave out codecs that do not suit the optimizer: {objection}"
             warnings.warn(f"{objection}; see {_PAGE}", CodecWarning, stacklevel=_depth_of_user())
+
+
+def _shown(codec: str, signature: str, optimizer: OptimizerTraits) -> str:
+    """The objection of the evidence; empty: there is none."""
+    lost = _losses(optimizer.kind).get(signature)
+    if lost is None:
+        return ""
+    how_much = f"lost {lost:.0%} of what they gain without it" if math.isfinite(lost) else "ended in NaN"
+    return (
+        f"codec {codec!r} and {optimizer.name}: trainings with this kind of optimizer ({KINDS[optimizer.kind]}) "
+        f'{how_much}, see `hipress evidence --optimizer {optimizer.kind}`. Use {_INSTEAD}, or codec="auto"'
+    )
+
+
+@functools.cache
+def _losses(kind: str) -> Mapping[str, float]:
+    """The largest loss that trainings have proved of codecs, as a part of what is gained, by the codec's signature. An
+    optimizer of an unknown kind gets no objection."""
+    if kind not in kinds_with_evidence(read()):
+        return {}
+    create = load_core().create_codec
+    losing = (each for each in standings(kind) if each.is_codec and each.level == "loses")
+    return {create(each.method).signature: max(row.gap for row in each.rows) for each in losing}
 
 
 def _own(optimizer: OptimizerTraits) -> str:

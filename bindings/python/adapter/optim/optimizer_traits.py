@@ -64,6 +64,8 @@ def traits_of(optimizer: Any) -> OptimizerTraits:
 
 
 def _kind(classes: list[str], second_moments: bool, momentum: bool) -> str:
+    if _WITHOUT.intersection(classes):
+        return "unknown"
     for kind, part in (("lamb", "lamb"), ("lamb", "lans"), ("muon", "muon")):
         if any(part in name for name in classes):
             return kind
