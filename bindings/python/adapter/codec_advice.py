@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns once of codecs that do not fit an optimizer: by what is known of both, and by trainings that have shown a loss.
+"""Warns once of codecs that do not fit an optimizer: by their properties, and by trainings that have shown a loss.
 docs/guide/choosing-a-codec.md and docs/convergence.md have the measurements behind it."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _shown(codec: str, signature: str, optimizer: OptimizerTraits) -> str:
 
 @functools.cache
 def _losses(kind: str) -> Mapping[str, float]:
-    """The largest loss that trainings have proved of codecs, as a part of what is gained, by the codec's signature. An
+    """The largest loss that trainings have proved of codecs, as a part of the whole gain, by the codec's signature. An
     optimizer of an unknown kind gets no objection."""
     if kind not in kinds_with_evidence(read()):
         return {}

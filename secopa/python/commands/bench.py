@@ -15,7 +15,7 @@ from hipress.secopa.commands.explained import explained
 if TYPE_CHECKING:
     from hipress.secopa.profile.gradients import GradientSet
     from hipress.secopa.profile.profile import Profile
-    from hipress.secopa.whatif.worth import Worth
+    from hipress.secopa.whatif.worth import Allowed, Worth
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -34,6 +34,17 @@ def bench(
         list[str] | None,
         typer.Option(metavar="CODEC", help='A codec such as "dgc(ratio=0.01)"; may be repeated. Default: all codecs.'),
     ] = None,
+    optimizer: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="sgd, momentum, adam, muon or lamb: only codecs that trainings with it have cleared are recommended, "
+            "beside codecs of --codec. Default: the codecs that are cleared for all of them.",
+        ),
+    ] = "unknown",
+    accuracy: Annotated[
+        str, typer.Option(metavar="LEVEL", help="exact, safe or economy: see hipress evidence.")
+    ] = "safe",
     backward: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Duration of backward, such as 200ms; it hides transfers."),
@@ -51,7 +62,8 @@ def bench(
 
     All ranks run the command: hipress run -np 4 hipress bench --model resnet50, or another launcher.
 
-    It measures a profile, simulates a step with every codec, makes a plan, and prints a table and a sentence of advice.
+    It measures a profile, simulates a step with every codec, makes a plan, and prints a table and a sentence of advice:
+    times, and what trainings have proved of each codec. The plan has only codecs that are cleared, or that you name.
 
     A shipped model has no duration of backward of this machine: give --backward, or no transfer counts as hidden.
     """
@@ -62,6 +74,7 @@ def bench(
 
     if not seconds > 0:
         raise InvalidArgument(f"--seconds {seconds:g}: expected more than 0")
+    allowed = _allowed(optimizer, accuracy, codec)
     gradients = _gradients(model, backward)
     costs = (
         measured("hipress bench", tuple(codec) if codec else None, seconds, gradients, fewest_ranks=2)
@@ -71,7 +84,7 @@ def bench(
     if costs is None:
         return
     with progress("hipress bench") as stage:
-        worth = worth_of(costs, gradients, stage)
+        worth = worth_of(costs, gradients, stage, allowed)
     _tell(worth, picture)
     if as_json is not None:
         _write_json(worth, as_json)
@@ -79,6 +92,17 @@ def bench(
         costs.write(save_profile)
     if save_plan is not None:
         worth.plan.write(save_plan)
+
+
+def _allowed(optimizer: str, accuracy: str, codecs: list[str] | None) -> Allowed:
+    from hipress.secopa.evidence.clearance import EXACT, cleared, standings
+    from hipress.secopa.evidence.optimizers import kind_named
+    from hipress.secopa.whatif.worth import Allowed
+
+    kind = kind_named(optimizer)
+    may = cleared(kind, accuracy) if codecs is None else tuple(codecs)
+    exact = dict.fromkeys((*EXACT, "fp16"), "exact")
+    return Allowed(kind, may, {each.method: each.level for each in standings(kind)} | exact)
 
 
 def _gradients(model: str, backward: str | None) -> GradientSet:

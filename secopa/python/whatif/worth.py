@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from hipress.errors import InvalidArgument
@@ -59,6 +59,19 @@ class Row:
     relative_error: float | None
     """The error of one encoding without error feedback; None if the row is uncompressed or it was not measured."""
     verdict: Verdict
+    evidence: str = ""
+    """What trainings have shown of the codec for the kind of optimizer; empty: nobody asked."""
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What may be recommended for an optimizer."""
+
+    kind: str
+    """As in hipress.secopa.evidence."""
+    codecs: Collection[str]
+    levels: Mapping[str, str]
+    """What the evidence says, by codec."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,8 @@ class Worth:
     rows: tuple[Row, ...]
     """Uncompressed first, then the codecs of the profile, then the plan."""
     plan: Plan
+    allowed: Allowed | None
+    """None: every codec may be recommended."""
     pointless_from_bytes_per_s: float | None
     """Rate of the slowest links with which no codec saves more than POINTLESS of a step; None if there is none or the
     ranks share one host."""
@@ -84,16 +99,22 @@ class Worth:
 
     @property
     def best_codec(self) -> Row | None:
-        """The codec with the shortest step; None if the profile has no codec."""
-        return min(self.rows[1:-1], key=lambda row: row.step_s, default=None)
+        """The codec with the shortest step; None if the profile has none that may be recommended."""
+        rows = (row for row in self.rows[1:-1] if self.allowed is None or row.name in self.allowed.codecs)
+        return min(rows, key=lambda row: row.step_s, default=None)
 
     @property
     def planned(self) -> Row:
         return self.rows[-1]
 
 
-def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], None] = lambda _what: None) -> Worth:
-    """Simulates every codec with every topology on the profile's ranks, and plans.
+def worth_of(
+    profile: Profile,
+    gradients: GradientSet,
+    stage: Callable[[str], None] = lambda _what: None,
+    allowed: Allowed | None = None,
+) -> Worth:
+    """Simulates every codec with every topology on the profile's ranks, and plans with the allowed ones.
 
     `stage` is called with the name of each computation before it. Raises InvalidArgument for a profile with fewer
     than two ranks.
@@ -107,9 +128,11 @@ def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], No
     codecs_here = usable_codecs(gradients, model, PlanningOptions())
     for codec in (RAW, *codecs_here):
         stage(f"simulating {codec}")
-        rows.append(_row(model, gradients, codec, topologies, rows[0].step_s if rows else None))
+        row = _row(model, gradients, codec, topologies, rows[0].step_s if rows else None)
+        rows.append(row if allowed is None else replace(row, evidence=allowed.levels.get(codec, "")))
     stage("planning")
-    plan = make_plan(gradients, model, PlanningOptions())
+    usable = None if allowed is None else tuple(codec for codec in codecs_here if codec in allowed.codecs)
+    plan = make_plan(gradients, model, PlanningOptions(codecs=usable))
     # The planner leaves out compression that saves little, so its plan may be an uncompressed one.
     step = model.step(gradients, plan.choices())
     codecs = Counter(one.codec for one in plan.decisions if one.choice.compressed)
@@ -134,6 +157,7 @@ def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], No
         backward_s=gradients.backward_s,
         rows=tuple(rows),
         plan=plan,
+        allowed=allowed,
         pointless_from_bytes_per_s=_pointless(profile, gradients, codecs_here, topologies, hosts, stage),
     )
 

@@ -10,7 +10,7 @@ from hipress.secopa.profile.quantities import seconds, size
 from hipress.secopa.whatif.worth import Verdict, Worth
 
 _STYLES = {Verdict.PAYS: "green", Verdict.LOSES: "red", Verdict.NEITHER: "yellow"}
-_LEFT = ("codec", "topology", "verdict")
+_LEFT = ("codec", "topology", "verdict", "evidence")
 
 
 def worth_table(worth: Worth) -> Table:
@@ -19,7 +19,11 @@ def worth_table(worth: Worth) -> Table:
     # Text, because rich interprets [brackets] in a string.
     title = Text(f"{worth.model}, {worth.ranks} ranks on {hosts}, {worth.machine}", style="table.title")
     table = Table(title=title, title_justify="left")
-    for heading in ("codec", "topology", "step", "times as fast", "to other hosts", "CPU", "error", "verdict"):
+    evidence = ("evidence",) if worth.allowed is not None else ()
+    for heading in (
+        *("codec", "topology", "step", "times as fast", "to other hosts", "CPU", "error", "verdict"),
+        *evidence,
+    ):
         table.add_column(heading, justify="left" if heading in _LEFT else "right")
     for row in worth.rows:
         if row is worth.planned:
@@ -33,5 +37,6 @@ def worth_table(worth: Worth) -> Table:
             seconds(row.cpu_s),
             "-" if row.relative_error is None else f"{row.relative_error:.2f}",
             Text(row.verdict.value, style=_STYLES.get(row.verdict, "")),
+            *(Text(row.evidence) for _ in evidence),
         )
     return table

@@ -33,13 +33,15 @@ def run(*arguments: object) -> Result:
 def test_a_table_a_picture_and_a_sentence(measured: Path, tmp_path: Path) -> None:
     answer, picture, plan = tmp_path / "bench.json", tmp_path / "bench.png", tmp_path / "plan.json"
     written = ["--json", answer, "--picture", picture, "--save-plan", plan]
-    done = run("--profile", measured, "--model", "resnet50", *written)
+    named = ["--codec", "onebit", "--codec", "slow"]
+    done = run("--profile", measured, "--model", "resnet50", *named, *written)
     assert done.exit_code == 0, done.output
     table = {line.split("│")[1].strip(): line for line in done.stdout.splitlines() if line.startswith("│")}
     assert list(table) == ["none", "onebit", "slow", "plan"]
     assert "pays" in table["onebit"]
     assert "loses" in table["slow"]
     assert done.stdout.count("Compression pays here") == 1
+    assert "trainings have not cleared for every other optimizer: onebit (loses)" in done.stdout
     content = json.loads(answer.read_text())
     assert content["advice"] in done.stdout
     assert [row["verdict"] for row in content["rows"]] == ["-", "pays", "loses", "pays"]

@@ -11,7 +11,7 @@ from hipress.secopa.profile.known_models import known_model, known_models
 from hipress.secopa.profile.links import LinkCosts
 from hipress.secopa.profile.profile import Profile, RankPlace
 from hipress.secopa.whatif.advice import advice
-from hipress.secopa.whatif.worth import PLAN, Verdict, Worth, worth_of
+from hipress.secopa.whatif.worth import PLAN, Allowed, Verdict, Worth, worth_of
 from tests.secopa.profiles import codec, profile
 
 #: Ten gradients with 40 MiB in all.
@@ -52,6 +52,22 @@ def test_on_a_slow_network_a_fast_codec_pays_and_a_slow_one_loses() -> None:
     assert worth.pointless_from_bytes_per_s is not None
     assert 1.25e8 < worth.pointless_from_bytes_per_s < 1e12
     assert "bit/s or more it would save less than 3%" in sentence
+
+
+def test_only_cleared_codecs_are_recommended() -> None:
+    here = on_hosts(1.25e8, "a", "b", "c", "d")
+    levels = {"onebit": "loses", "slow": "safe", "none": "exact"}
+    worth = worth_of(here, GRADIENTS, allowed=Allowed("adam", ["none", "slow"], levels))
+    assert [row.evidence for row in worth.rows] == ["exact", "loses", "safe", ""]
+    assert verdicts(worth)[PLAN] is Verdict.DECLINES
+    assert "with slow, the fastest codec" in advice(worth)
+    none_cleared = worth_of(here, GRADIENTS, allowed=Allowed("adam", ["none"], levels))
+    assert advice(none_cleared).startswith("No codec of this measurement is cleared for Adam, AdamW")
+    named = worth_of(here, GRADIENTS, allowed=Allowed("adam", ["onebit"], levels))
+    assert verdicts(named)[PLAN] is Verdict.PAYS
+    assert advice(named).endswith(
+        "; trainings have not cleared for Adam, AdamW and others that divide by second moments: onebit (loses)."
+    )
 
 
 def test_beyond_the_rate_that_it_names_compression_does_not_pay() -> None:
