@@ -31,6 +31,8 @@ LOOPBACK = ("sync.py", "--codec", "none,fp16,onebit", "--peer", "gloo-fp32,gloo-
 RATES = ("1gbit", "5gbit")
 #: Rates of links for plans; none: unlimited.
 PLANNED_RATES = ("1gbit", "5gbit", "none")
+#: Rates of links at which a training chooses its codec.
+CHOSEN_RATES = ("1gbit", "10gbit")
 PLANNED_MODELS = ("resnet50", "bert-base", "vgg19")
 PEERS = "gloo-fp32,gloo-fp16,powersgd,horovod"
 #: The peers of large models. With PowerSGD, four ranks need 20 GB for VGG-19 (sync/memory.py), without it 13 GB: its
@@ -148,6 +150,13 @@ RESULTS: dict[str, tuple[str, ...]] = {
             *("--codec", "onebit", "--peer", "ddp,ddp-fp16,hook-int8,hook-int4,hook-onebit,horovod"),
         )
         for name, trained in TRAINED.items()
+    },
+    **{
+        f"choose-4-{rate}-matrices": (
+            *("train.py", "--nodes", "4", "--rate", rate, "--model", "matrices", "--codec", "int8"),
+            *("--peer", "ddp,ddp-fp16,hook-int8,hook-int4,hook-auto"),
+        )
+        for rate in CHOSEN_RATES
     },
     "train-4-1gbit-resnet50-mxnet": (
         *("train.py", "--framework", "mxnet", "--nodes", "4", "--rate", "1gbit", "--model", "resnet50"),

@@ -18,12 +18,12 @@ PEERS = {
 }
 #: Process groups by the device on which the model computes, the default first.
 GROUPS = {"cpu": ("gloo",), "cuda": ("nccl", "gloo")}
-MODELS = {"torch": ("resnet50", "bert-base"), "mxnet": ("resnet50",)}
+MODELS = {"torch": ("resnet50", "bert-base", "matrices"), "mxnet": ("resnet50",)}
 #: Default batch sizes of each rank, in images or texts: computing takes about as long as uncompressed synchronisation
 #: at 1 Gbit/s, with four ranks on two cores.
-BATCH_SIZES = {"resnet50": 3, "bert-base": 4}
+BATCH_SIZES = {"resnet50": 3, "bert-base": 4, "matrices": 32}
 #: The same on a GPU, which four ranks share.
-GPU_BATCH_SIZES = {"resnet50": 32, "bert-base": 32}
+GPU_BATCH_SIZES = {"resnet50": 32, "bert-base": 32, "matrices": 1024}
 #: Peers with processes or an environment of their own. If one of them fails, the others are measured.
 APART = (*DIST_SYNC, "horovod")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-50 and BERT-base in plain torch operations, with random batches, as a step's cost does not depend on values.
+"""ResNet-50 and BERT-base in plain torch operations, and a few matrices, with random batches, as a step's cost does not
+depend on values.
 
 The models have as many parameters as in models/*.json; in BERT torch keeps queries, keys and values in one tensor.
 """
@@ -112,7 +113,22 @@ def _texts(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randint(VOCABULARY, (count, TOKENS)), torch.randn(count, WIDTH)
 
 
+#: Width and number of the matrices of a model that computes little, for questions that need many steps.
+MATRIX, MATRICES = 1536, 4
+
+
+def _matrices() -> nn.Module:
+    """A model of 9,443,328 parameters in 8 tensors."""
+    layers = [nn.Sequential(nn.Linear(MATRIX, MATRIX), nn.ReLU()) for _ in range(MATRICES)]
+    return nn.Sequential(*layers)
+
+
+def _vectors(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(count, MATRIX), torch.randn(count, MATRIX)
+
+
 WORKLOADS = {
+    "matrices": Workload(_matrices, _vectors, functional.mse_loss),
     "resnet50": Workload(resnet50, _images, functional.cross_entropy),
     "bert-base": Workload(Bert, _texts, functional.mse_loss),
 }

@@ -181,6 +181,19 @@ def train_table(results: Mapping[str, Result]) -> str:
     return table(f"{heads} | Beside torch's 16-bit hook:", lines)
 
 
+def chosen_table(results: Mapping[str, Result]) -> str:
+    """A row for each rate of the links and system; the last column has what `codec="auto"` has chosen."""
+    lines: list[tuple[str, ...]] = []
+    for rate, result in results.items():
+        if result is None:
+            lines.append((rate, NOT_MEASURED, *[""] * 4))
+        for row in result or []:
+            choice = f"`{row['chosen']}`, after {row['steps_to_choose']} steps" if row["chosen"] else ""
+            step, alone = seconds(row["time_s"]), seconds(row["alone_s"])
+            lines.append((rate, str(row["system"]), step, alone, times(row["speedup_ratio"]), choice))
+    return table("Links | System | Step: | Computing alone: | Speedup: | Chosen", lines)
+
+
 def _carrier(row: Row) -> str:
     """What carried a system's gradients."""
     system = str(row["system"])

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.compression import codec_of, compressor_of
 from hipress.adapter.optim.optimizer_traits import traits_of
+from hipress.adapter.synchronizer import TensorList, keeps_states
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.travel import AUTO
 from hipress.secopa.evidence.clearance import cleared
@@ -24,9 +25,6 @@ from hipress.secopa.evidence.optimizers import kind_named
 from hipress.secopa.online.probe import seconds_per_byte
 from hipress.secopa.online.race import Way
 from hipress.secopa.online.ways import AutomaticWays
-
-if TYPE_CHECKING:
-    from hipress.adapter.synchronizer import TensorList
 
 
 @dataclass(frozen=True)
@@ -154,6 +152,10 @@ class _EngineTraining:
         seconds = time.perf_counter() - start
         engine.forget(handles)
         return seconds
+
+    def takes(self, way: Way) -> bool:
+        """See Training."""
+        return self._tensors.knows_loss_scale() or not keeps_states(way.codec)
 
     def change(self, way: Way) -> None:
         """See Training."""

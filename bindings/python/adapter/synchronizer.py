@@ -285,6 +285,10 @@ class TensorList:
         self._send_by(replace(self._options, codec=codec, codec_for=dict(codec_for or {}), plan=None))
         self._warming_up = None
 
+    def knows_loss_scale(self) -> bool:
+        """Whether what codecs keep gets the unit of the gradients. False: codecs that keep values are refused."""
+        return True
+
     def travel_by(self, codec: str) -> None:
         """Replaces the codec of the tensors that have none of their own, see set_codec()."""
         self._send_by(replace(self._options, codec=codec))

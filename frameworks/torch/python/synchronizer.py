@@ -12,7 +12,7 @@ from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescripti
 from hipress.errors import Mismatch
 from hipress.torch import operators
 from hipress.torch.reals import as_reals
-from hipress.torch.scaling.loss_scale import scaling_of
+from hipress.torch.scaling.loss_scale import scaler_in_use, scaling_of
 
 if TYPE_CHECKING:
     from hipress.adapter.warming_up import WarmingUp
@@ -51,6 +51,10 @@ class GradientSynchronizer(TensorList):
     def extend_by(self, named_tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See TensorList.extend()."""
         self.extend([_described(name, tensor) for name, tensor in named_tensors])
+
+    def knows_loss_scale(self) -> bool:
+        """See TensorList."""
+        return self._scaling.is_given or scaler_in_use() is None
 
     def submit(self, index: int, tensor: torch.Tensor, updates: int = -1) -> int:
         """Starts synchronising the values of the tensor at `index`, in place; returns a handle for `wait()`.

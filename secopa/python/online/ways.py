@@ -51,6 +51,9 @@ class Training(Protocol):
     def seconds_per_byte(self) -> float:
         """Of a sum of many values over all ranks, by a short try; the same on all ranks."""
 
+    def takes(self, way: Way) -> bool:
+        """Whether gradients can travel this way now: a codec that keeps values has to know the loss scale."""
+
     def change(self, way: Way) -> None:
         """Gradients travel this way from now on."""
 
@@ -63,7 +66,8 @@ class AutomaticWays:
     """
 
     def __init__(self, training: Training, ways: Sequence[Way], *, says: bool) -> None:
-        self._training, self._ways, self._says = training, tuple(ways), says
+        self._training, self._given, self._says = training, tuple(ways), says
+        self._ways = self._given
         self._steps = 0
         self._race: Race | None = None
         self._marks: list[Any] = []
@@ -100,12 +104,12 @@ class AutomaticWays:
         self._race, self._way, self._marks, self._loaded = None, None, [], None
         if not state:
             return
-        found = [each for each in self._ways if (each.codec, each.topology) == (state["codec"], state["topology"])]
+        found = [each for each in self._given if (each.codec, each.topology) == (state["codec"], state["topology"])]
         if found:
             self._training.change(found[0])  # codec states of the checkpoint are this codec's
             self._loaded = found[0], float(state["seconds_per_byte"])
         else:
-            self._say(f"the checkpoint's choice, {state['codec']}, is not among those that are cleared here")
+            self._say(f"the checkpoint's choice, {state['codec']} over {state['topology']}, is not among the ways here")
 
     def step_begins(self) -> None:
         """A step's first gradients are about to travel. This call may change the way, and measure for some time."""
@@ -130,10 +134,14 @@ class AutomaticWays:
 
     def _begin(self) -> None:
         self._seconds_per_byte = self._training.seconds_per_byte()
+        self._ways = tuple(way for way in self._given if self._training.takes(way))
+        without = [str(way) for way in self._given if way not in self._ways]
+        if without:
+            self._say(f"leaves out {', '.join(without)}: they keep values, and the loss scaler was not handed over")
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             way, before = loaded
-            if _ratio(before, self._seconds_per_byte) <= _OTHER_NETWORK:
+            if way in self._ways and _ratio(before, self._seconds_per_byte) <= _OTHER_NETWORK:
                 self._say(f"goes on with {way}, the checkpoint's choice")
                 self._way = way
                 self._follow(way)

@@ -26,6 +26,7 @@ class Simulated:
     encoding_s: dict[str, float] = field(
         default_factory=lambda: {"none": 0.0, "bf16": 0.01, "int8": 0.02, "int4": 0.03}
     )
+    refused: tuple[str, ...] = ()
     way: Way = WAYS[0]
     now: float = 0.0
     changes: list[str] = field(default_factory=list)
@@ -42,6 +43,9 @@ class Simulated:
     def seconds_per_byte(self) -> float:
         self.now += 0.1
         return self.per_byte
+
+    def takes(self, way: Way) -> bool:
+        return way.codec not in self.refused
 
     def change(self, way: Way) -> None:
         self.way = way
@@ -94,6 +98,17 @@ def test_it_says_what_it_measured_and_what_it_chose(said: pytest.LogCaptureFixtu
     assert "a step takes with bf16 over ps 610 ms, int8 over ps 428 ms, int4 over ps 334 ms" in said.messages[1]
     assert said.messages[1].endswith("not tried, as their messages alone take longer: none")
     assert said.messages[2].endswith("a step with int4 over ps takes 334 ms, in the race 334 ms")
+
+
+def test_a_way_that_the_training_cannot_take_is_left_out(said: pytest.LogCaptureFixture) -> None:
+    training = Simulated(refused=("int4",))
+    ways = AutomaticWays(training, WAYS, says=True)
+    training.train(ways, 60)
+    assert _chosen(ways) == "int8"
+    assert "int4" not in training.changes
+    assert said.messages[0].endswith(
+        "leaves out int4 over ps: they keep values, and the loss scaler was not handed over"
+    )
 
 
 def test_other_ranks_say_nothing(said: pytest.LogCaptureFixture) -> None:

@@ -113,6 +113,28 @@ def test_codecs_and_plans_change_between_steps(tmp_path: Path, carrier: str) -> 
 
 
 @training.in_process_group
+def _scaled(rank: int, hands_over: bool) -> list[str]:
+    model, optimizer = _model()
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    with listening("hipress.plan") as said:
+        ddp.compress(model, "auto", optimizer=optimizer, scaler=scaler if hands_over else None)
+        for step in range(4):
+            inputs, wanted = training.batch(rank, step)
+            optimizer.zero_grad()
+            scaler.scale((model(inputs) - wanted).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    return said
+
+
+@pytest.mark.parametrize("hands_over", [True, False])
+def test_codecs_that_keep_values_need_the_loss_scaler(tmp_path: Path, hands_over: bool) -> None:
+    said = run(_scaled, 2, str(tmp_path), hands_over)[0]
+    assert ("leaves out int4" in said[0]) != hands_over
+    assert ("int4 over ps" in said[-1]) == hands_over
+
+
+@training.in_process_group
 def _wrong_calls(rank: int, path: str) -> None:
     model, optimizer = _model()
     wrong: list[tuple[type[Exception], str, dict[str, Any]]] = [

@@ -20,6 +20,7 @@ from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.scaling.loss_scale import scaler_in_use
 
 
 def automatic_ways(
@@ -39,7 +40,7 @@ def automatic_ways(
     world = group.size()
     named = {way_of(each, shapes, world): each for each in options}
     check_alike(group, "\n".join(f"codec='auto' may choose {way}" for way in named), device)
-    training = _GroupTraining(group, beside, device, lambda way: change(named[way]))
+    training = _GroupTraining(group, beside, device, named, change)
     return AutomaticWays(training, tuple(named), says=dist.get_rank() == 0)
 
 
@@ -51,9 +52,11 @@ class _GroupTraining:
         group: dist.ProcessGroup,
         beside: dist.ProcessGroup | None,
         device: torch.device,
-        change: Callable[[Way], None],
+        options: Mapping[Way, GroupOptions],
+        change: Callable[[GroupOptions], None],
     ) -> None:
         self._group, self._beside, self._device = group, beside, device
+        self._options = options
         self._change = change
 
     def mark(self) -> Any:
@@ -96,6 +99,11 @@ class _GroupTraining:
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
 
+    def takes(self, way: Way) -> bool:
+        """See Training."""
+        options = self._options[way]
+        return not options.keeps_states() or options.scaler.is_given or scaler_in_use() is None
+
     def change(self, way: Way) -> None:
         """See Training."""
-        self._change(way)
+        self._change(self._options[way])
