@@ -216,9 +216,10 @@ images or four texts. With a smaller batch a rank computes less but compresses t
 Where rows of HiPress' hook stand, these were cores of an Intel Xeon.
 """
 _CHOOSING = """\
-[`codec="auto"`](guide/choosing-a-codec.md#let-hipress-choose) in DistributedDataParallel over Gloo, beside fixed codecs: a model of
-9.4 M parameters that computes little, on 4 hosts. `hook-auto` may choose among no codec, `bf16`, `int8`, `fp8_e4m3` and `int4`, and is measured when it has
-chosen. The steps of one system differ by a tenth here, so systems within a tenth are equal.
+[`codec="auto"`](guide/choosing-a-codec.md#let-hipress-choose) in DistributedDataParallel over Gloo, beside fixed
+codecs: a model of 9.4 M parameters that computes little, on 4 hosts. `hook-auto` may choose among no codec, `bf16`,
+`int8`, `fp8_e4m3` and `int4`, and is measured when it has chosen. The steps of one system differ by a tenth here, so
+systems within a tenth are equal.
 """
 _GPU_TRAINING = """\
 `make bench-gpu` measures these, too: 4 hosts, one rank each, with 32 images or texts in a batch. The hosts are emulated
