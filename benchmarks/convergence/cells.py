@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from benchmarks.convergence.methods import BASELINE, METHODS, first_of, suits
@@ -33,8 +33,6 @@ PAIRS = (
     ("licences-decoder", "sgd"),
     ("help-lstm", "sgd"),
 )
-#: The columns of a result that name its cell.
-KEY = ("task", "optimizer", "method", "learning_rate", "seed")
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,11 @@ class Cell:
     @property
     def key(self) -> tuple[Any, ...]:
         """The same as of a row of results."""
-        return tuple(asdict(self)[name] for name in KEY)
+        return astuple(self)
+
+
+#: The columns of a result that name its cell.
+KEY = tuple(each.name for each in fields(Cell))
 
 
 @dataclass(frozen=True)

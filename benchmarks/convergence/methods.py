@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmarks.optimizers.job import with_option
 from benchmarks.optimizers.own import OWN
 
 #: All methods are compared with this one, of the same optimizer, task and seed.
@@ -72,8 +73,7 @@ def codec_of(method: str, optimizer: str) -> str:
     """The text of a codec for an optimizer. dgc has momentum of its own: the optimizer then has none."""
     if not method.startswith("dgc") or optimizer not in _MOMENTUM:
         return method
-    option = _MOMENTUM[optimizer]
-    return f"{method[:-1]}, {option})" if method.endswith(")") else f"{method}({option})"
+    return with_option(method, _MOMENTUM[optimizer])
 
 
 def has_momentum(method: str, optimizer: str) -> bool:

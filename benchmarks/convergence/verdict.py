@@ -39,6 +39,8 @@ class Baseline:
     """By seed."""
     start: float
     """The mean loss of the first weights."""
+    ended_in_nan: int
+    """Trainings that are left out: with fewer than LEAST_BASELINES others nothing is proved."""
     late_gain: float
     """The part of the gain that the last tenth of the steps brings: what is missing until the curve is flat."""
 
@@ -105,14 +107,15 @@ class Verdict:
 
 def baseline(rows: Sequence[dict[str, Any]], task: str, optimizer: str, learning_rate: float) -> Baseline | None:
     """The baseline of a task and an optimizer; None: it has no training that ended well."""
-    found = [row for row in rows_of(rows, task, optimizer, BASELINE, learning_rate) if row["loss"] is not None]
+    trained = rows_of(rows, task, optimizer, BASELINE, learning_rate)
+    found = [row for row in trained if row["loss"] is not None]
     if not found:
         return None
     start = statistics.mean(row["losses"][0] for row in found)
     losses = {row["seed"]: row["loss"] for row in found}
     tenth = len(found[0]["losses"]) // 10
     late = statistics.mean(row["losses"][-1 - tenth] - row["losses"][-1] for row in found)
-    return Baseline(losses, start, late / (start - statistics.mean(losses.values())))
+    return Baseline(losses, start, len(trained) - len(found), late / (start - statistics.mean(losses.values())))
 
 
 def verdict(

@@ -49,14 +49,15 @@ def trials(systems: list[str], names: list[str]) -> list[Trial]:
             if not system.startswith("dgc"):
                 made.append(Trial(system, name, optimizer, rate, momentum))
                 continue
-            plain = _with_option(system, "momentum=0") if name == "sgd" else system
+            plain = with_option(system, "momentum=0") if name == "sgd" else system
             made.append(Trial(plain, name, optimizer, rate, 0.0))
             if name == "momentum" and system == "dgc":
                 made.append(Trial(system, TWICE, optimizer, rate, momentum))
     return made
 
 
-def _with_option(codec: str, option: str) -> str:
+def with_option(codec: str, option: str) -> str:
+    """The codec's text with one more option."""
     return f"{codec[:-1]}, {option})" if codec.endswith(")") else f"{codec}({option})"
 
 

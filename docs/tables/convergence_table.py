@@ -86,10 +86,11 @@ def _section(rows: list[tables.Row], task: str, optimizer: str) -> str:
 
 def _caption(task: str, beside: Baseline) -> str:
     about = TASKS[task]
+    lost = f"; {beside.ended_in_nan} more ended in NaN, and are left out" if beside.ended_in_nan else ""
     return (
         f"{about.describes}; {about.steps} steps of {about.examples} examples for each rank. `bf16` goes from "
-        f"{beside.start:.3f} to {beside.mean:.3f} (σ {beside.sigma:.4f}, {len(beside.losses)} seeds); the last tenth "
-        f"of the steps brings {100 * beside.late_gain:.1f} % of this gain.\n\n"
+        f"{beside.start:.3f} to {beside.mean:.3f} (σ {beside.sigma:.4f}, {len(beside.losses)} seeds{lost}); the last "
+        f"tenth of the steps brings {100 * beside.late_gain:.1f} % of this gain.\n\n"
     )
 
 

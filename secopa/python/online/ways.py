@@ -78,6 +78,8 @@ class AutomaticWays:
         self._outside = 0
         self._races = 0
         self._next_race = 0
+        # Steps have changed before another race was due: the network is looked at when it is.
+        self._looks_later = False
         self._duel = False
         # Of the choice in its race, and of the next best way.
         self._expected: tuple[float, Way, float] | None = None
@@ -196,10 +198,10 @@ class AutomaticWays:
             return
         side = (median_s > self._usual_s * _CHANGED) - (median_s * _CHANGED < self._usual_s)
         self._outside = side if side * self._outside <= 0 else self._outside + side
-        if side == 0:
-            self._interval = min(2 * self._interval, _LONGEST)
-        elif abs(self._outside) >= 2:
+        if abs(self._outside) >= 2 or (self._looks_later and self._steps >= self._next_race):
             self._look_at_network(median_s)
+        elif side == 0:
+            self._interval = min(2 * self._interval, _LONGEST)
 
     def _was_wrong(self, expected: tuple[float, Way, float], median_s: float) -> bool:
         took_s, second, second_s = expected
@@ -217,7 +219,8 @@ class AutomaticWays:
     def _look_at_network(self, median_s: float) -> None:
         before_s, self._usual_s, self._outside = self._usual_s, median_s, 0
         self._interval = _INTERVAL
-        if self._steps < self._next_race:
+        self._looks_later = self._steps < self._next_race
+        if self._looks_later:
             return
         now = self._training.seconds_per_byte()
         if _ratio(now, self._seconds_per_byte) <= _OTHER_NETWORK:

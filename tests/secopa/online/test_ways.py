@@ -138,6 +138,17 @@ def test_another_network_starts_another_race() -> None:
     assert _chosen(ways) == "none"
 
 
+def test_a_network_that_changes_soon_after_a_race_is_followed_later() -> None:
+    training = Simulated()
+    ways = AutomaticWays(training, WAYS, says=True)
+    training.train(ways, 100)
+    training.per_byte = GIGABIT / 100
+    training.train(ways, 300)
+    assert _chosen(ways) == "int4"
+    training.train(ways, 3000)
+    assert _chosen(ways) == "none"
+
+
 def test_longer_sequences_start_none() -> None:
     training = Simulated()
     ways = AutomaticWays(training, WAYS, says=True)
