@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: The tree of the package: links to the folders in which its parts are.
 SOURCES = ROOT / "src" / "hipress"
 #: Endings of the files that are read when the package is used, and not when it is built.
-READ = (".py", ".pyi", ".json", ".lark", ".typed")
+READ = (".py", ".pyi", "evidence.json", ".lark", ".typed")
 
 
 def sources(folder: Path = SOURCES) -> dict[Path, Path]:
