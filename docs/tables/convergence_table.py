@@ -46,8 +46,8 @@ limit with 99.9 %.
 | not proved | | neither: the trainings are too few, or differ too much |
 
 A method is "safe" by proof only. Its learning rate is the best of three for the first method of its class, with seed
-0. Methods with fewer than {LEAST_SEEDS} trainings, and a reference with fewer than {BASELINE_SEEDS}, prove nothing. Where three trainings left
-the limit near a margin, more were made, up to 16, after looking at these three. A
+0. Methods with fewer than {LEAST_SEEDS} trainings, and a reference with fewer than {BASELINE_SEEDS}, prove
+nothing. Where three trainings left the limit near a margin, more were made, up to 16, after looking at these three. A
 training that ends in NaN has an infinite loss. Losses are in nats, the mean of the last three of 20 looks at the
 training. Learning rates are constant.
 """
