@@ -68,7 +68,7 @@ class Measured:
     cpu_seconds: list[float]
     bytes_sent: int | None
     chosen: str = ""
-    """What a system has chosen that chooses."""
+    """The choice of a system with `codec="auto"`; empty: the system has a fixed codec."""
     steps_to_choose: int = 0
 
     @property

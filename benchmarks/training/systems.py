@@ -27,7 +27,7 @@ class Training:
     step: Callable[[torch.Tensor, torch.Tensor], None]
     model: nn.Module
     chosen: Callable[[], str] | None = None
-    """What the system has chosen so far; empty: it measures."""
+    """Returns the system's choice; empty text while it measures. None: the codec is fixed."""
 
 
 def _training(model: nn.Module, optimizer: Any, workload: Workload) -> Training:
@@ -82,8 +82,8 @@ def hooked(workload: Workload, codec: str) -> Training:
 
 
 def automatic(workload: Workload) -> Training:
-    """DistributedDataParallel with HiPress' hook, which chooses the codec among those that are cleared for SGD with
-    momentum. Momentum costs one more pass over the parameters, which the other systems do not have."""
+    """DistributedDataParallel with HiPress' hook and codec "auto". The optimizer has momentum, because trainings have
+    cleared codecs for it. Momentum costs one more pass over the parameters, which the other systems do not have."""
     import hipress.torch.ddp
 
     model = DistributedDataParallel(workload.make())

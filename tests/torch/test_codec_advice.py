@@ -135,7 +135,7 @@ def test_momentum_twice() -> None:
 
 def test_trainings_have_shown_a_loss() -> None:
     (text,) = said(lambda: wrapped(torch.optim.AdamW, codec="terngrad"))
-    for part in ("'terngrad' and AdamW: trainings", "% of what they gain", "evidence --optimizer adam", "auto"):
+    for part in ("'terngrad' and AdamW: trainings", "% of the gain", "evidence --optimizer adam", "auto"):
         assert part in text
     (text,) = said(lambda: wrapped(momentum, codec="onebit(error_feedback=true)"))
     assert "SGD with momentum" in text

@@ -25,6 +25,7 @@ from hipress.secopa.evidence.optimizers import kind_named
 from hipress.secopa.online.probe import seconds_per_byte
 from hipress.secopa.online.race import Way
 from hipress.secopa.online.ways import AutomaticWays
+from hipress.secopa.profile.gradients import Gradient
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ def check_no_accuracy(accuracy: str | None) -> None:
         raise InvalidArgument(f'accuracy={accuracy!r} is for codec="auto", which it tells what to choose from')
 
 
-def refuse_automatic_codec(codec: str, where: str) -> None:
+def refuse_automatic_codec(codec: str) -> None:
     """Raises Unsupported for codec "auto" where nobody sees whole steps."""
     if codec == AUTO:
         raise Unsupported(
-            f'codec="auto" measures whole steps, and {where} does not see them: give it to DistributedOptimizer, '
+            'codec="auto" measures whole steps, and this call sees single gradients: give it to DistributedOptimizer, '
             "DistributedTrainer, hipress.torch.ddp.compress() or fsdp.compress_replicas(), or name a codec (`hipress "
             "evidence` shows the cleared ones)"
         )
@@ -100,21 +101,22 @@ class AutomaticCodec:
 def ways_of(tensors: TensorList, codecs: Sequence[str]) -> list[Way]:
     """How the tensors may travel: with these codecs, by the topology that was asked for."""
     options, world = tensors.options, runtime.size()
-    sizes = [(each.count, _BYTES[each.dtype]) for each in tensors.tensors if each.has_gradient]
+    create = load_core().create_codec
+    sent = [
+        Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in tensors.tensors if each.has_gradient
+    ]
     found = []
     for text in codecs:
-        codec = load_core().create_codec(text)
-        if codec.summed is not None and world > codec.summed[2]:
+        summed = create(text).summed
+        if summed is not None and world > summed[2]:
             continue
-        sent = sum(
-            raw if (raw := count * size) < options.min_compress_bytes else min(raw, codec.max_encoded_bytes(count))
-            for count, size in sizes
-        )
-        found.append(Way(text, options.topology, sent))
+        total = 0
+        for each in sent:
+            codec = create(options.codec_for.get(each.name, text))
+            small = each.bytes < options.min_compress_bytes
+            total += each.bytes if small else min(each.bytes, codec.max_encoded_bytes(each.elements))
+        found.append(Way(text, options.topology, total))
     return found
-
-
-_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 
 
 class _EngineTraining:

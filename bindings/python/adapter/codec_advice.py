@@ -92,7 +92,9 @@ def _shown(codec: str, signature: str, optimizer: OptimizerTraits) -> str:
     lost = _losses(optimizer.kind).get(signature)
     if lost is None:
         return ""
-    how_much = f"lost {lost:.0%} of what they gain without it" if math.isfinite(lost) else "ended in NaN"
+    how_much = (
+        f"lost {lost:.0%} of the gain that they have without this codec" if math.isfinite(lost) else "ended in NaN"
+    )
     return (
         f"codec {codec!r} and {optimizer.name}: trainings with this kind of optimizer ({KINDS[optimizer.kind]}) "
         f'{how_much}, see `hipress evidence --optimizer {optimizer.kind}`. Use {_INSTEAD}, or codec="auto"'

@@ -19,7 +19,7 @@ from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
 from hipress.options.declaration import Option, declared, filled
-from hipress.options.travel import TravelOptions
+from hipress.options.travel import AccuracyOption, TravelOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,17 +42,7 @@ class GradientTravel(TravelOptions, total=False):
             default=None,
         ),
     ]
-
-    accuracy: Annotated[
-        str | None,
-        Option(
-            'With `codec="auto"`: what it may choose. "exact": no codec, or bf16. "safe", the default: codecs of which '
-            'trainings with this kind of optimizer have shown no loss. "economy": a small, bounded one.',
-            default=None,
-            default_text='"safe"',
-            one_of=("exact", "safe", "economy"),
-        ),
-    ]
+    accuracy: AccuracyOption
 
 
 class HorovodOptions(TypedDict, total=False):
@@ -110,7 +100,7 @@ def gradient_options(
         raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
     declared(HorovodOptions)["gradient_predivide_factor"].check(gradient_predivide_factor)
     plan = how["plan"]
-    refuse_automatic_codec(how["codec"], "this")
+    refuse_automatic_codec(how["codec"])
     check_no_accuracy(how["accuracy"])
     codec = codec_of(compression, how["codec"])
     if compressor_of(compression) is not None and (plan is not None or how["codec_for"]):

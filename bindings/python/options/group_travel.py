@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from hipress.options.declaration import Option
 from hipress.options.scaling import ScalingOptions
-from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.options.travel import MIN_COMPRESS_BYTES, AccuracyOption
 from hipress.options.warmup import Warmup
 
 
@@ -61,16 +61,7 @@ class BesideCodec(ScalingOptions, total=False):
             default=None,
         ),
     ]
-    accuracy: Annotated[
-        str | None,
-        Option(
-            'With codec "auto": what it may choose. "exact": no codec, or bf16. "safe", the default: codecs of which '
-            'trainings with this kind of optimizer have shown no loss. "economy": a small, bounded one.',
-            default=None,
-            default_text='"safe"',
-            one_of=("exact", "safe", "economy"),
-        ),
-    ]
+    accuracy: AccuracyOption
 
 
 class GroupTravel(BesideCodec, total=False):

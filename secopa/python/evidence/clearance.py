@@ -25,7 +25,7 @@ EXACT = ("none", "bf16")
 
 @dataclass(frozen=True)
 class Standing:
-    """What the evidence says of a method for a kind of optimizer, over all tasks."""
+    """The verdict on a method for a kind of optimizer, over all tasks."""
 
     method: str
     is_codec: bool

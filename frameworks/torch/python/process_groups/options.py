@@ -27,8 +27,7 @@ def chosen_codec(codec: str | None, call: str, *instead: object) -> str:
     if codec == AUTO:
         raise Unsupported(
             f'{call} chooses no codec: codec="auto" is for hipress.torch.ddp.compress(), fsdp.compress_replicas() and '
-            "DistributedOptimizer; "
-            "`hipress evidence` shows which codecs are cleared for an optimizer"
+            "DistributedOptimizer; `hipress evidence` shows which codecs are cleared for an optimizer"
         )
     if codec is None and not any(instead):
         raise InvalidArgument(
