@@ -19,13 +19,13 @@ from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
 from hipress.options.declaration import Option, declared, filled
-from hipress.options.travel import AccuracyOption, TravelOptions
+from hipress.options.travel import AccuracyOptions, TravelOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class GradientTravel(TravelOptions, total=False):
+class GradientTravel(TravelOptions, AccuracyOptions, total=False):
     """The options that HiPress adds to Horovod's arguments: how gradients travel."""
 
     plan: Annotated[
@@ -42,7 +42,6 @@ class GradientTravel(TravelOptions, total=False):
             default=None,
         ),
     ]
-    accuracy: AccuracyOption
 
 
 class HorovodOptions(TypedDict, total=False):

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from hipress.options.declaration import Option
 from hipress.options.scaling import ScalingOptions
-from hipress.options.travel import MIN_COMPRESS_BYTES, AccuracyOption
+from hipress.options.travel import MIN_COMPRESS_BYTES, AccuracyOptions
 from hipress.options.warmup import Warmup
 
 
-class BesideCodec(ScalingOptions, total=False):
+class BesideCodec(ScalingOptions, AccuracyOptions, total=False):
     """The options without `codec`, which functions also take by position."""
 
     topology: Annotated[
@@ -61,7 +61,6 @@ class BesideCodec(ScalingOptions, total=False):
             default=None,
         ),
     ]
-    accuracy: AccuracyOption
 
 
 class GroupTravel(BesideCodec, total=False):

@@ -15,18 +15,6 @@ AUTO = "auto"
 MIN_COMPRESS_BYTES = 4096
 """Bytes below which gradients travel raw: they are biases and norms, which gain nothing from a codec and lose most."""
 
-AccuracyOption = Annotated[
-    str | None,
-    Option(
-        'With codec "auto": the codecs that it chooses from. "exact": none and bf16. "safe", the default: also codecs '
-        'without loss in trainings with this kind of optimizer. "economy": also codecs with a small, bounded loss.',
-        default=None,
-        default_text='"safe"',
-        one_of=("exact", "safe", "economy"),
-    ),
-]
-"""Declared once for all ways in."""
-
 
 class CollectiveOptions(TypedDict, total=False):
     """The options of one operation's values."""
@@ -59,4 +47,19 @@ class TravelOptions(CollectiveOptions, total=False):
     codec_for: Annotated[
         Mapping[str, str] | None,
         Option("Codecs of single {parameter}s, by name: {codec_for_example}. All others get `codec`.", default=None),
+    ]
+
+
+class AccuracyOptions(TypedDict, total=False):
+    """The option of all ways in that take codec "auto"."""
+
+    accuracy: Annotated[
+        str | None,
+        Option(
+            'With codec "auto": the codecs that it chooses from. "exact": none and bf16. "safe", the default: also '
+            'codecs without loss in trainings with this kind of optimizer. "economy": also with a small, bounded one.',
+            default=None,
+            default_text='"safe"',
+            one_of=("exact", "safe", "economy"),
+        ),
     ]
