@@ -121,7 +121,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     **{
         f"sync-4-1gbit-{model}-powersgd": _sync(
             *(4, "1gbit", model, "--topology", "ps", "--codec", "powersgd"),
-            *("--peer", "gloo-fp32,powersgd,hook-powersgd"),
+            *("--peer", "gloo-fp32,gloo-fp16,powersgd,hook-powersgd"),
         )
         for model in ("vgg19", "resnet50", "bert-base")
     },
@@ -137,7 +137,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     **{
         f"sync-4x2-1gbit-{model}": (
             *_sync(4, "1gbit", model, "--ranks-per-node", "2", "--codec", codecs),
-            *("--topology", "hierarchical,ps", "--peer", "gloo-fp32"),
+            *("--topology", "hierarchical,ps", "--peer", "gloo-fp32,gloo-fp16"),
         )
         # Eight copies of larger models, or of more codecs' states, exceed the memory of a small machine.
         for model, codecs in (("resnet50", "none,onebit,terngrad,dgc"), ("bert-base", "none,onebit"))

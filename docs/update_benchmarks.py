@@ -65,11 +65,16 @@ _HEAD = """\
 The hosts are [emulated on one machine](../benchmarks/README.md#cluster) with 2 cores (AMD EPYC with AVX-512). Each
 link has the stated rate, but all ranks share the two cores. So processor time weighs more here than on hosts with
 cores of their own. Peers are measured in the same run, in turns with HiPress. All times are medians.
-[benchmarks/README.md](../benchmarks/README.md) describes each benchmark and column. Each section links to its result
-files. `make bench` measures everything again and writes this page.
+**Bold: HiPress is slower than the peer of that column.** [benchmarks/README.md](../benchmarks/README.md) describes each
+benchmark and column. Each section links to its result files. `make bench` measures everything again and writes this
+page.
 
 | question | section |
 |---|---|
+| How long is a training step? | [Training steps](#training-steps) |
+| What does a training step on a GPU gain? | [Training steps on a GPU](#training-steps-on-a-gpu) |
+| What does `codec="auto"` choose? | [Choosing in training](#choosing-in-training) |
+| Which codecs change a training? | [What codecs change in a training](convergence.md) |
 | How fast is HiPress beside Gloo, PowerSGD and Horovod? | [Beside other systems](#beside-other-systems) |
 | How long does averaging take with compression? | [onebit](#averaging-gradients-with-onebit) |
 | What does HiPress' hook gain over DDP's all-reduce? | [DDP's hook](#through-the-hook-of-distributeddataparallel) |
@@ -78,10 +83,7 @@ files. `make bench` measures everything again and writes this page.
 | When does `hierarchical` pay? | [Two ranks per host](#two-ranks-per-host) |
 | How exact are predictions, and do plans pay? | [Predictions and plans](#predictions-and-plans) |
 | How much processor time does planning take? | [What planning takes](#what-planning-takes) |
-| How long is a training step? | [Training steps](#training-steps) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
-| What does a training step on a GPU gain? | [Training steps on a GPU](#training-steps-on-a-gpu) |
-| Which codecs change a training? | [What codecs change in a training](convergence.md) |
 | How fast are the codecs? | [Codecs](#codecs), [on a GPU](#codecs-on-a-gpu) |
 | How much do 8 and 4 bits for a value save? | [Eight and four bits](#eight-and-four-bits-for-each-value) |
 | How fast is PowerSGD? | [PowerSGD](#powersgd-beside-torchs-hook) |
@@ -111,8 +113,7 @@ PowerSGD loses to plain Gloo at 5 Gbit/s, because it computes too long on these 
 """
 _SYNC = """\
 *Speedup*: the time of the first peer (Gloo as DistributedDataParallel uses it), divided by the time of this system.
-*Beside torch's fp16 hook*: the time of that hook, which sends float16, divided by the time of this system. HiPress
-loses in the bold cells.
+*Beside torch's fp16 hook*: the time of that hook, which sends float16, divided by the time of this system.
 *Limit of the link*: the bytes that this system sends, divided by the rate of the link. *Limit of the codec*: the time
 that the cores need for encoding and decoding alone. *Time / limit*: the time divided by the larger limit; 1 is the
 best possible value. *Cores busy*: the processor time of all ranks, divided by the time and the number of cores.
@@ -209,7 +210,7 @@ of its steps.
 _TRAINING = """\
 *Over*: the library that carries the gradients. They travel as float32, with `ddp-fp16` and `ddp-bf16` as these types.
 *Speedup*: the time of DDP (MXNet: of `dist-sync`), divided by the time of this system. *Beside torch's 16-bit hook*:
-the same with the faster of DDP's fp16 and bf16 hooks; HiPress loses in the bold cells.
+the same with the faster of DDP's fp16 and bf16 hooks.
 
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
 images or four texts. With a smaller batch a rank computes less but compresses the same amount, on the same two cores.
@@ -227,7 +228,8 @@ on a machine with 16 cores, and **all ranks share its one GPU**. `hook-CODEC` is
 [HiPress' hook for DDP](guide/pytorch.md), and `hipress onebit ps` is HiPress' optimizer. DDP's gradients travel as
 float32, with `ddp-fp16` and `ddp-bf16` as these types. The GPU runs one process at a time, in slices of some
 milliseconds, so each kernel of a codec may wait for the passes of three other ranks. DDP's fp16 hook runs fewer
-kernels. Ranks with GPUs of their own were not measured.
+kernels. Ranks with GPUs of their own were not measured. The kernels are faster since ([decision
+059](decisions/059-one-launch-for-many-tensors.md)): no GPU was at hand to measure them.
 """
 
 
@@ -243,7 +245,17 @@ def loader(folder: Path) -> Load:
 
 def page(load: Load, folder: Path) -> str:
     """The whole page."""
-    parts = [_HEAD, "## Beside other systems\n", _PEERS, peers_block(load)]
+    trained = {name.replace("-two-", ", two "): load(f"train-4-1gbit-{name}") for name in TRAINED}
+    trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
+    parts = [_HEAD, "## Training steps\n", _TRAINING]
+    parts += [tables.train_table(trained), _sources(folder, *(name for name in RESULTS if name.startswith("train-")))]
+    choices = {rate: load(f"choose-4-{rate}-matrices") for rate in CHOSEN_RATES}
+    parts += ["## Choosing in training\n", _CHOOSING, tables.chosen_table(choices)]
+    parts += [_sources(folder, *(f"choose-4-{rate}-matrices" for rate in CHOSEN_RATES))]
+    on_gpu = {f"train-gpu-4-{rate}-{model}": f"{model}, {rate}" for rate, model in GPU_TRAINED}
+    parts += ["## Training steps on a GPU\n", _GPU_TRAINING]
+    parts += [tables.gpu_train_table({shown: load(name) for name, shown in on_gpu.items()}), _sources(folder, *on_gpu)]
+    parts += ["## Beside other systems\n", _PEERS, peers_block(load)]
     parts += ["## Averaging gradients with onebit\n", _SYNC]
     for rate in RATES:
         results = {model: load(f"sync-4-{rate}-{model}-onebit") for model in MODELS}
@@ -299,16 +311,7 @@ def page(load: Load, folder: Path) -> str:
                 tables.ablation_table(load(name)),
                 _sources(folder, name),
             ]
-    trained = {name.replace("-two-", ", two "): load(f"train-4-1gbit-{name}") for name in TRAINED}
-    trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
-    parts += [_plot("ablation", folder), "## Training steps\n", _TRAINING]
-    parts += [tables.train_table(trained), _sources(folder, *(name for name in RESULTS if name.startswith("train-")))]
-    choices = {rate: load(f"choose-4-{rate}-matrices") for rate in CHOSEN_RATES}
-    parts += ["## Choosing in training\n", _CHOOSING, tables.chosen_table(choices)]
-    parts += [_sources(folder, *(f"choose-4-{rate}-matrices" for rate in CHOSEN_RATES))]
-    on_gpu = {f"train-gpu-4-{rate}-{model}": f"{model}, {rate}" for rate, model in GPU_TRAINED}
-    parts += ["## Training steps on a GPU\n", _GPU_TRAINING]
-    parts += [tables.gpu_train_table({shown: load(name) for name, shown in on_gpu.items()}), _sources(folder, *on_gpu)]
+    parts += [_plot("ablation", folder)]
     parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
     parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]
     parts += [_sources(folder, "codec"), "## Codecs on a GPU\n", _GPU, tables.gpu_codec_table(load("codec_gpu"))]
@@ -374,7 +377,7 @@ def peers_block(load: Load) -> str:
             measured += 1
             time_s = float(ours["time_s"])
             peers = [tables.time_of(result, peer) for peer in ("gloo-fp32", "gloo-fp16", "powersgd", "horovod")]
-            speedups = [tables.times(None if peer is None else peer / time_s, 1) for peer in peers]
+            speedups = [tables.gain(ours, None if peer is None else peer / time_s, 1) for peer in peers]
             lines.append((model, rate, tables.seconds(time_s), *speedups, tables.times(ours.get("limit_ratio"))))
     if not measured:
         return f"{tables.NOT_MEASURED.capitalize()} yet.\n"

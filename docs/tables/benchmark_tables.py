@@ -62,13 +62,16 @@ def sync_table(results: Mapping[str, Result]) -> str:
     return table(f"{heads} | Time / limit: | Cores busy:", lines)
 
 
-def beside(row: Row, peer_s: float | None) -> str:
-    """How many times as fast as the peer a system is; bold if HiPress is slower."""
-    if peer_s is None or row["time_s"] is None:
-        return "–"
-    ratio = peer_s / float(row["time_s"])
+def gain(row: Row, ratio: float | None, digits: int = 2) -> str:
+    """How many times as fast as a peer a system is; bold if HiPress is slower."""
     is_ours = bool(row.get("topology")) or str(row["system"]).startswith(("hipress", "hook-"))
-    return f"**{times(ratio)}**" if is_ours and ratio < 1 else times(ratio)
+    text = times(ratio, digits)
+    return f"**{text}**" if is_ours and ratio is not None and ratio < 1 else text
+
+
+def beside(row: Row, peer_s: float | None) -> str:
+    """The gain over a peer with this time."""
+    return gain(row, None if peer_s is None or row["time_s"] is None else peer_s / float(row["time_s"]))
 
 
 #: Peers: who computes, over which library, and the type of gradients on the wire.
@@ -92,7 +95,7 @@ def _system_cells(row: Row, half: float | None) -> tuple[str, ...]:
     return (
         name,
         seconds(row["time_s"]),
-        times(row["speedup_ratio"]),
+        gain(row, row["speedup_ratio"]),
         beside(row, half),
         seconds(row.get("link_limit_s")),
         seconds(row.get("compute_limit_s")),
@@ -110,7 +113,9 @@ def none_table(results: Mapping[tuple[str, str, str], Result]) -> str:
             lines.append((*key, NOT_MEASURED, "", ""))
             continue
         time_s = float(ours["time_s"])
-        lines.append((*key, f"{seconds(time_s)} (`{ours['topology']}`)", seconds(gloo), f"{time_s / gloo:.2f}"))
+        longer = f"{time_s / gloo:.2f}"
+        longer = f"**{longer}**" if time_s > gloo else longer
+        lines.append((*key, f"{seconds(time_s)} (`{ours['topology']}`)", seconds(gloo), longer))
     return table("Hosts | Links | Model | HiPress `none`: | Gloo: | HiPress / Gloo:", lines)
 
 
@@ -175,7 +180,7 @@ def train_table(results: Mapping[str, Result]) -> str:
                 lines.append((model, str(row["system"]), NOT_MEASURED, *[""] * 5))
                 continue
             alone, ratio = seconds(row["alone_s"]), times(row["time_alone_ratio"])
-            gains = times(row["speedup_ratio"]), beside(row, min(halves, default=None))
+            gains = gain(row, row["speedup_ratio"]), beside(row, min(halves, default=None))
             lines.append((model, str(row["system"]), _carrier(row), seconds(row["time_s"]), alone, ratio, *gains))
     heads = "Model | System | Over | Step: | Computing alone: | Step / computing: | Speedup:"
     return table(f"{heads} | Beside torch's 16-bit hook:", lines)
@@ -186,12 +191,14 @@ def chosen_table(results: Mapping[str, Result]) -> str:
     lines: list[tuple[str, ...]] = []
     for rate, result in results.items():
         if result is None:
-            lines.append((rate, NOT_MEASURED, *[""] * 4))
+            lines.append((rate, NOT_MEASURED, *[""] * 5))
+        half = time_of(result, "ddp-fp16")
         for row in result or []:
             choice = f"`{row['chosen']}`, after {row['steps_to_choose']} steps" if row["chosen"] else ""
-            step, alone = seconds(row["time_s"]), seconds(row["alone_s"])
-            lines.append((rate, str(row["system"]), step, alone, times(row["speedup_ratio"]), choice))
-    return table("Links | System | Step: | Computing alone: | Speedup: | Chosen", lines)
+            gains = gain(row, row["speedup_ratio"]), beside(row, half)
+            lines.append((rate, str(row["system"]), seconds(row["time_s"]), seconds(row["alone_s"]), *gains, choice))
+    heads = "Links | System | Step: | Computing alone: | Speedup: | Beside torch's fp16 hook:"
+    return table(f"{heads} | Chosen", lines)
 
 
 def _carrier(row: Row) -> str:
@@ -306,7 +313,7 @@ def loopback_table(results: Mapping[tuple[str, str], Result]) -> str:
             lines.append((ranks, size, NOT_MEASURED, "", ""))
         for row in result or []:
             name = f"HiPress `{row['codec']}`" if row.get("topology") else str(row["system"])
-            lines.append((ranks, size, name, seconds(row["time_s"]), times(row["speedup_ratio"])))
+            lines.append((ranks, size, name, seconds(row["time_s"]), gain(row, row["speedup_ratio"])))
     return table("Ranks | Size | System | Time: | Speedup:", lines)
 
 

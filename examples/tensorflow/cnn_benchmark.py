@@ -69,6 +69,8 @@ def main() -> None:
     arguments = parse_arguments()
     tf.config.threading.set_intra_op_parallelism_threads(arguments.num_threads)
     hp.init()
+    if gpus := tf.config.list_physical_devices("GPU"):
+        tf.config.set_visible_devices(gpus[hp.local_rank() % len(gpus)], "GPU")
     keras.utils.set_random_seed(0)
     model = build_model(arguments.model, arguments.image_size)
     optimizer = keras.optimizers.SGD(arguments.learning_rate)

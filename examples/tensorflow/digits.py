@@ -63,6 +63,8 @@ def main(options: Sequence[str] | None = None) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)  # several ranks share the cores of this machine
     tf.config.threading.set_inter_op_parallelism_threads(2)
     hp.init()
+    if gpus := tf.config.list_physical_devices("GPU"):
+        tf.config.set_visible_devices(gpus[hp.local_rank() % len(gpus)], "GPU")
     keras.utils.set_random_seed(arguments.seed)
     images, labels, test_images, test_labels = load_images()
     steps_per_epoch = len(images) // (arguments.batch_size * hp.size())

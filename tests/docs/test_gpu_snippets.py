@@ -38,3 +38,9 @@ def test_every_example_with_a_model_takes_a_device() -> None:
     lacking = training - {name for name, text in programs.items() if "add_device" in text}
     assert lacking == {"demo.py", "precision_lab.py"}  # they start other programs, or compare formats on processors
     assert _lacking({name: Path(folder, name).read_text() for name in ("devices.py",)}) == []
+
+
+def test_every_example_of_tensorflow_takes_the_ranks_own_gpu() -> None:
+    programs = sorted((pages.ROOT / "examples" / "tensorflow").glob("*.py"))
+    assert programs
+    assert [each.name for each in programs if not _TAKES_ONE.search(each.read_text())] == []
