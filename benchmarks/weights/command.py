@@ -31,6 +31,7 @@ import numpy as np
 
 from benchmarks.harness.report import Row, parse_size, print_table, write_json
 from hipress.weights import Follower, Publisher, Weight
+from hipress.weights.store import name_of
 from hipress.weights.version import Buffer
 
 SHARES = (0.0, 0.001, 0.01, 0.05, 0.3)
@@ -100,12 +101,11 @@ def measure(size: int, share: float, repeats: int) -> Row:
         for tensor in trainer:
             if share:
                 tensor[random.random(elements, np.float32) < share] ^= 1
-        store.clear()
         copied.append(seconds(lambda: [np.copyto(to, tensor) for to, tensor in zip(copies, trainer, strict=True)]))
         published.append(seconds(lambda: publisher.publish(weights(trainer))))
         followed.append(seconds(lambda: reader.follow(weights(follower), 1.0)))
-        (version,) = store.values()
-        sent = len(version)
+        sent = len(store[name_of(publisher.version)])
+        store.delete(name_of(publisher.version - 1))
     if not all(np.array_equal(one, other) for one, other in zip(trainer, follower, strict=True)):
         raise SystemExit("the follower's model is not the publisher's")
     times = list(zip(copied, published, followed, strict=True))[WARM_UPS:]

@@ -50,19 +50,24 @@ class Chain:
         self._versions: list[tuple[int, Version | None, frozenset[str]]] = []  # None: it is to be read again.
         self.open = set(self._weights)
         """The tensors whose values still depend on an older version."""
-        self.last: Header
-        """The newest version's header."""
+        self._newest: Header | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether the versions need no older one."""
         return not self.open
 
+    @property
+    def last(self) -> Header:
+        """The newest version's header."""
+        assert self._newest is not None
+        return self._newest
+
     def add(self, number: int) -> Header:
         """Reads the next older version. Raises FileNotFoundError, CorruptPayload, Mismatch, Unsupported."""
         version = self._read(number)
-        if not self._versions:
-            self.last = version.header
+        if self._newest is None:
+            self._newest = version.header
         needed = frozenset(
             entry.name for entry in version.header.tensors if entry.encoding != "same" and entry.name in self.open
         )

@@ -47,7 +47,7 @@ class Follower:
         pause = _PAUSES[0]
         while True:
             missing: int | None = None
-            found = versions(self._store)
+            found = versions(self._store.names())
             if found and (found[-1] > self._version or from_anchor):
                 chain = self._chain(weights, found, from_anchor)
                 try:

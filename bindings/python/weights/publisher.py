@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from hipress._library import load_core
 from hipress.errors import InvalidArgument
-from hipress.weights.store import Store, name_of, versions
+from hipress.weights.store import Store, name_of, new_publisher, publishers, versions
 from hipress.weights.version import Buffer, Encoding, Entry, Header, written
 from hipress.weights.weight import Weight, check_names, check_same_model
 
@@ -35,10 +37,11 @@ class Publisher:
             if value < 1:
                 raise InvalidArgument(f"{name}={value} is too small: expected at least 1")
         self._store, self._anchor_every, self._keep_anchors = store, anchor_every, keep_anchors
-        self._version = max(versions(store), default=0)
+        self._version = max(versions(store.names()), default=0)
         self._copies: dict[str, NDArray[np.uint8]] = {}
         self._kinds: list[tuple[str, str]] = []
         self._anchors: list[int] = []
+        self._name, self._is_in_store = new_publisher(), False
 
     @property
     def version(self) -> int:
@@ -57,7 +60,7 @@ class Publisher:
             check_same_model(kinds, self._kinds, "the version before")
         copies, self._copies = self._copies, {}  # after an error, followers may lack values of these copies
         version = self._version + 1
-        self._refuse_if_another_went_on()
+        names = self._names_unless_another_went_on()
         anchor = not copies or version - self._anchors[-1] >= self._anchor_every
         made = [_entry(weight, None if anchor else copies[weight.name], copies) for weight in weights]
         if not anchor and _is_nearly_raw([entry for entry, _ in made]):
@@ -72,14 +75,31 @@ class Publisher:
         if anchor:
             self._anchors.append(version)
             self._delete_old()
+        if not self._is_in_store:
+            self._become_the_publisher(names)
         return version
 
-    def _refuse_if_another_went_on(self) -> None:
-        """What the store holds decides which publisher is the stream's. The number alone does not: another publisher
-        deletes old versions, so a number can be free again."""
-        newest = max(versions(self._store), default=0)
+    def _names_unless_another_went_on(self) -> set[str]:
+        """The names in the store, which decide which publisher is the stream's. Numbers alone do not: another publisher
+        deletes old versions, and a user may clear the store, so a number can be free again."""
+        names = set(self._store.names())
+        newest = max(versions(names), default=0)
         if newest > self._version:
             raise self._another(newest)
+        if self._is_in_store and not {self._name, name_of(self._version)} <= names:
+            raise InvalidArgument(
+                f"{self._store} no longer has version {self._version} of this publisher: the store was cleared, and "
+                "another publisher may have begun there. Nothing was written; end this publisher, or make a new one if "
+                "the stream is to go on from here"
+            )
+        return names
+
+    def _become_the_publisher(self, names: set[str]) -> None:
+        """`names`: before this publisher's first version. A publisher that came later is newer, so its name stays."""
+        self._store.write(self._name, [f"{socket.gethostname()}, process {os.getpid()}\n".encode()])
+        self._is_in_store = True
+        for earlier in publishers(names):
+            self._store.delete(earlier)
 
     def _another(self, version: int) -> InvalidArgument:
         return InvalidArgument(
@@ -90,7 +110,7 @@ class Publisher:
 
     def _delete_old(self) -> None:
         self._anchors = self._anchors[-self._keep_anchors :]
-        for version in versions(self._store):
+        for version in versions(self._store.names()):
             if len(self._anchors) == self._keep_anchors and version < self._anchors[0]:
                 self._store.delete(name_of(version))
 

@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,7 @@ from hipress.errors import InvalidArgument
 from hipress.weights.version import Buffer
 
 _SUFFIX = ".weights"
+_PUBLISHER = ".publisher"
 #: A version that is being written: the name that it will get, and letters of tempfile.
 _UNFINISHED = re.compile(rf"\.(\d{{12}}{re.escape(_SUFFIX)})-\w+")
 #: The errors of file systems without hard links.
@@ -79,7 +81,8 @@ class FolderStore:
                 self._name(Path(unfinished), self._folder / name)
             except FileNotFoundError:  # another publisher has written this version or a newer one, see _remove_dead
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
-            self._remove_dead(name)
+            if name.endswith(_SUFFIX):
+                self._remove_dead(name)
             self._sync()
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -121,7 +124,17 @@ def name_of(version: int) -> str:
     return f"{version:012d}{_SUFFIX}"
 
 
-def versions(store: Store) -> list[int]:
-    """The versions in a store, ascending. Other names are ignored."""
-    found = (name.removesuffix(_SUFFIX) for name in store.names() if name.endswith(_SUFFIX))
+def versions(names: Iterable[str]) -> list[int]:
+    """The versions among a store's names, ascending. Other names are ignored."""
+    found = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
     return sorted(int(number) for number in found if number.isdecimal() and len(number) == 12)
+
+
+def new_publisher() -> str:
+    """A name by which a store says which publisher is the stream's. No other publisher has it."""
+    return uuid.uuid4().hex + _PUBLISHER
+
+
+def publishers(names: Iterable[str]) -> list[str]:
+    """The names of publishers among a store's names."""
+    return [name for name in names if name.endswith(_PUBLISHER)]
