@@ -10,7 +10,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hipress import unfinished
+from hipress import raw_tensors, unfinished
 from hipress._library import load_core
 from hipress.errors import HipressError, NotInitialized
 from hipress.launch import rendezvous
@@ -211,17 +211,26 @@ def stop_timeline() -> None:
 def counters() -> dict[str, int]:
     """The counters of this rank's messages since `init()`.
 
+    Process groups (DDP's carrier "group", FSDP2, the backend "hipress") need no `init()`. If one of them averages and
+    no engine runs, the only counter is bytes_raw_instead.
+
     bytes_sent, bytes_received: payloads and their headers.
     messages_sent, messages_received: number of messages; a message in a bundle counts as one, too.
     bundles_sent: bundles of small messages.
     messages_raw_instead, bytes_raw_instead: sent messages, and their bytes, of tensors that have a codec and travel
-    without it: they are smaller than `min_compress_bytes`, the codec would not shrink them, or all ranks share a host.
+    without it: they are smaller than `min_compress_bytes`, the codec would not shrink them, all ranks share a host, or
+    they have one dimension or none and `compress_vectors` is False. bytes_raw_instead also has such tensors of process
+    groups, since the process began: as many bytes as a rank sends of them in a ring.
     rounds: link rounds with large messages; 0: there are no link rounds. rounds_unplanned: link rounds that this rank
     began before the coordinator had answered.
     strangers_dropped: messages and packets that arrived at this rank's data port without the proof that a rank of this
     job has sent them (docs/security.md).
     """
+    over_groups = raw_tensors.sent_over_groups()
+    if over_groups is not None and _runtime is None and not _is_forked:
+        return {"bytes_raw_instead": over_groups}
     counted: dict[str, int] = current().engine.counters()
+    counted["bytes_raw_instead"] += over_groups or 0
     return counted
 
 

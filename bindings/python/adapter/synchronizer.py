@@ -16,6 +16,7 @@ After set_codec() or set_plan() an adapter must add a tensor's unsent residual t
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -61,6 +62,8 @@ class SynchronizationOptions:
     """HiPress multiplies the combined values by it."""
     codec_for: Mapping[str, str] = field(default_factory=dict)
     """Codecs of single tensors, by name; all other tensors get `codec`."""
+    left_out: Collection[str] = ()
+    """Names of tensors that travel raw as small ones do, unless `codec_for` or the plan has them."""
     plan: Plan | None = None
     """The plan, in place of codec, topology, partitions, min_compress_bytes and codec_for."""
     advice: CodecAdvice = field(default_factory=CodecAdvice, repr=False, compare=False)
@@ -196,7 +199,25 @@ class TensorList:
     def exact_tensors(self) -> tuple[str, ...]:
         """The names of the tensors that travel without a codec."""
         raw = self._engine.travel_raw(self._handles)
-        return tuple(tensor.name for tensor, exact in zip(self._tensors, raw, strict=True) if exact)
+        groups = {group: self._is_raw(group) for index in range(len(self)) if (group := self.group(index)) is not None}
+        exact = (groups.get(self.group(index) or "", alone) for index, alone in enumerate(raw))
+        return tuple(tensor.name for tensor, is_exact in zip(self._tensors, exact, strict=True) if is_exact)
+
+    def _is_raw(self, group: str) -> bool:
+        """Whether the members of a group travel raw. The engine cannot say it of one: they travel as one tensor."""
+        members = [tensor for index, tensor in enumerate(self._tensors) if self.group(index) == group]
+        choice, core = self._choices[members[0].name], load_core()
+        place, codec = self._process.place, core.create_codec(choice.codec)
+        peers = place.size - place.local_size if choice.topology.startswith("hierarchical") else place.size - 1
+        # A row of values has no factors.
+        if peers == 0 or codec.name == "none" or codec.low_rank is not None:
+            return True
+        count = sum(tensor.count for tensor in members)
+        if codec.summed is not None:
+            return bool(codec.max_encoded_bytes(count) >= 4 * count)
+        how = {"codec": choice.codec, "partitions": choice.partitions}
+        together = core.TensorSpec(group, dtype=members[0].dtype, count=count, **how)
+        return all(raw for _, raw in core.planned_partitions(together, self._world))
 
     def extend(self, tensors: Iterable[TensorDescription]) -> None:
         """Appends tensors, which travel as the options say. All ranks call it with the same tensors.
@@ -415,9 +436,11 @@ def _way(name: str, options: SynchronizationOptions, choice: Choice | None) -> d
         }
     if options.plan is not None:
         return {"topology": options.plan.topology}
+    left_out = name in options.left_out and name not in options.codec_for
     return {
         "codec": options.codec_for.get(name, options.codec),
         "topology": options.topology,
         "partitions": options.partitions,
-        "min_compress_bytes": options.min_compress_bytes,
+        # Not codec "none": the engine counts what travels without its codec.
+        "min_compress_bytes": sys.maxsize if left_out else options.min_compress_bytes,
     }

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from hipress.adapter.synchronizer import SynchronizationOptions
@@ -15,15 +14,14 @@ class WarmingUp:
 
     Arguments:
         options: the options after the warm-up.
-        fixed: codecs of single tensors that apply in the warm-up, too.
 
     Raises InvalidArgument if there are ratios and the codec has none.
     """
 
-    def __init__(self, warmup: Warmup, options: SynchronizationOptions, fixed: Mapping[str, str] | None = None) -> None:
+    def __init__(self, warmup: Warmup, options: SynchronizationOptions) -> None:
         stages = warmup.stages(options.codec)
         # A codec of the warm-up applies to all gradients; ratios apply to the gradients without an entry in codec_for.
-        own = options.codec_for if warmup.ratios else dict(fixed or {})
+        own = options.codec_for if warmup.ratios else {}
         self._starts = [start for start, _ in stages]
         self._options = [replace(options, codec=codec, codec_for=own) for _, codec in stages[:-1]]
         self._options.append(options)

@@ -61,19 +61,16 @@ class EngineCarrier:
             )
         if plan is not None and options.warmup is not None:
             raise InvalidArgument("a warm-up goes with codec and codec_for: give it without plan")
-        self._vectors = {n: "none" for n, each in parameters.items() if each.dim() < 2}
-        codec_for = self._codec_for(options)
         self._indices = {name: index for index, name in enumerate(parameters)}
         travel = SynchronizationOptions(
             codec=options.codec,
             topology=options.topology,
-            min_compress_bytes=options.min_compress_bytes,
-            codec_for={} if plan is not None else codec_for,
+            codec_for={} if plan is not None else options.codec_for,
+            min_compress_bytes=0,  # codec_for holds for small gradients, too
+            left_out={name for name, each in parameters.items() if _is_left_out(each, options)},
             plan=plan_of(plan, options.codec, options.topology),
         )
-        # Vectors that travel raw after the warm-up travel raw from the first step.
-        vectors = {} if options.compress_vectors else self._vectors
-        warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel, vectors)
+        warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel)
         self._synchronizer = GradientSynchronizer(parameters.items(), travel, warming_up, scaler=options.scaler)
         self._exact = ExactAverage(group)
         self._error: HipressError | None = None
@@ -119,15 +116,12 @@ class EngineCarrier:
         """See CarrierOf."""
         return self._exact.start(buffer)
 
-    def _codec_for(self, options: GroupOptions) -> dict[str, str]:
-        return {**({} if options.compress_vectors else self._vectors), **options.codec_for}
-
     def change(self, options: GroupOptions) -> None:
         """See CarrierOf."""
         if options.plan is not None:
             self._synchronizer.set_plan(options.plan)
         else:
-            self._synchronizer.set_codec(options.codec, self._codec_for(options))
+            self._synchronizer.set_codec(options.codec, options.codec_for)
 
     def close(self) -> None:
         """See CarrierOf. The engine keeps its list of tensors until `shutdown()`."""
@@ -155,3 +149,7 @@ class EngineCarrier:
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return runtime.counters()["bytes_sent"]
+
+
+def _is_left_out(parameter: torch.nn.Parameter, options: GroupOptions) -> bool:
+    return parameter.nbytes < options.min_compress_bytes or (parameter.dim() < 2 and not options.compress_vectors)

@@ -46,6 +46,7 @@ class GroupCarrier:
         buffer = bucket.buffer()
         if self._alone or (self._flat and self._average.are_exact(tuple(name for name, _ in named), step)):
             ended = None if self._alone else self._average.another(named, step, 1 / self._average.world)
+            self._average.count_exact(named, step)
             return self._exact.start(buffer, ended)
         result: torch.futures.Future[Any] = self._side.future()
         started = self._average.start(named, step)

@@ -18,8 +18,10 @@ from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 from hipress._library import load_core
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.raw_tensors import count_sent, say_once
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.agreement import check_alike
+from hipress.torch.process_groups.layout import payload_room
 from hipress.torch.process_groups.options import GroupOptions, chosen_codec
 from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.side import Contribution, Side
@@ -80,6 +82,8 @@ def compress_reduce_scatter(
     for unit in shared:
         scatter = _CompressedReduceScatter(unit, options, state, side, memory)
         state.replaced.append((unit, unit.scatter_by(scatter)))
+    if options.compresses and shared:
+        say_once(dist.get_rank(), len(state.exact_tensors), sum(len(unit.shapes) for unit in shared))
     return state
 
 
@@ -144,6 +148,8 @@ class _CompressedReduceScatter(ReduceScatter):
         self._columns: list[slice] = []
         self._exact: list[slice] = []
         compressed = []
+        #: The elements of a shard that travel as they are although there is a codec for them.
+        self._left_out = 0
         start = 0
         for name, shape in unit.shapes.items():
             columns = slice(start, start + shape.count)
@@ -151,10 +157,12 @@ class _CompressedReduceScatter(ReduceScatter):
             codec = codecs[name]
             if codec is None:
                 self._exact.append(columns)
-                state.exact_tensors += (name,)
             else:
                 self._columns.append(columns)
                 compressed.append((name, shape.count, codec))
+            if codec is None or payload_room(codec, shape.count, shape.dtype)[0]:
+                state.exact_tensors += (name,)
+                self._left_out += shape.count if options.names_codec(name) else 0
         self._compressed, self._memory = compressed, memory
         self._slots_of: dict[torch.dtype, Slots] = {}
         self._states = side.table()  # stays empty: these codecs have no states
@@ -179,6 +187,7 @@ class _CompressedReduceScatter(ReduceScatter):
             raise failed
         if group.size() != self._world:
             raise Mismatch(f"{self._unit.name} is shared by {group.size()} ranks now, and was by {self._world}")
+        count_sent((self._world - 1) * self._left_out * given.element_size())
         if not self._columns:
             return _reduce_scatter(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
         with self._side.at_once():

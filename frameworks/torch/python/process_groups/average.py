@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from hipress.errors import HipressError, InvalidArgument, NotInitialized, TransportError
 from hipress.log import logger
-from hipress.raw_tensors import say_once
+from hipress.raw_tensors import count_sent, ring_bytes, say_once
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.dtypes import TensorShape, flat_reals, reals_of
@@ -191,6 +191,7 @@ class GroupAverage:
             self._routes.add(name, shape)
         if self.compresses:
             say_once(self.rank, len(self.exact_tensors), len(self._routes))
+        count_sent(0)
 
     @property
     def exact_tensors(self) -> tuple[str, ...]:
@@ -233,6 +234,11 @@ class GroupAverage:
     def are_exact(self, names: tuple[str, ...], step: int) -> bool:
         """Whether all of these tensors travel without a codec in this step."""
         return self._routes.are_exact(names, step)
+
+    def count_exact(self, named: Sequence[tuple[str, torch.Tensor]], step: int) -> None:
+        """Somebody else sends these tensors in this step, as they are. counters() counts each that has a codec."""
+        left_out = (tensor for name, tensor in named if self._routes.is_left_out(name, step))
+        count_sent(ring_bytes(self.world, sum(tensor.nbytes for tensor in left_out)))
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank. Between two steps only. Raises the error of the last step if no call has
@@ -333,6 +339,7 @@ class GroupAverage:
         self._check_scaling()
         names, dtypes = self._checked(named)
         route = self._routes.route(names, dtypes, step)
+        count_sent(ring_bytes(self.world, route.raw_bytes))
         tensors = [as_reals(named[place][1]) for place in route.compressed]
         exact = ExactValues([flat_reals(named[place][1]) for place in route.exact])
         done = self._side.future()

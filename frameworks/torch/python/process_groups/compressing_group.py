@@ -147,15 +147,17 @@ class CompressingGroup(dist.ProcessGroup):
         if context.before is not None:
             context.before(step)
         self._steps.update(dict.fromkeys(names, step + 1))
+        parts = tensor.view(-1).split([shape.count for shape in shapes.values()])
+        named_parts = list(zip(names, parts, strict=True))
         exact = self._running().are_exact(names, step)
+        if exact:
+            self._running().count_exact(named_parts, step)
         if exact and not self._running().owes(names):
             return self._pass_on(given, chosen)
         if tensor.device != self._device:
             self._move(tensor.device, names)
         self._here.update(names)
-        parts = tensor.view(-1).split([shape.count for shape in shapes.values()])
         average = chosen.reduceOp == dist.ReduceOp.AVG
-        named_parts = list(zip(names, parts, strict=True))
         if exact:
             ended = self._running().another(named_parts, backward_pass(), 1 / self.size() if average else 1.0)
             work = self._inner_on(tensor.device).allreduce(given, chosen)

@@ -218,7 +218,7 @@ class GroupOptions:
 
     def codec_of(self, name: str, elements: int, bytes_per_element: int, dimensions: int) -> _core.Codec | None:
         """The codec of a tensor; None: it travels exactly."""
-        text = self._choices[name].codec if name in self._choices else self.codec_for.get(name)
+        text = self._own_codec(name)
         if text is None:
             small = elements * bytes_per_element < self.min_compress_bytes
             if small or (dimensions < 2 and not self.compress_vectors):
@@ -226,6 +226,14 @@ class GroupOptions:
             text = self.codec
         codec = load_core().create_codec(text)
         return None if codec.name == "none" else codec
+
+    def names_codec(self, name: str) -> bool:
+        """Whether the program has chosen a codec other than "none" for a tensor. codec_of() may leave it out."""
+        text = self._own_codec(name)
+        return bool(load_core().create_codec(self.codec if text is None else text).name != "none")
+
+    def _own_codec(self, name: str) -> str | None:
+        return self._choices[name].codec if name in self._choices else self.codec_for.get(name)
 
     def described(self, with_host_group: bool = False) -> str:
         """What ranks compare."""

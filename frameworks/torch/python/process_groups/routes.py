@@ -32,6 +32,8 @@ class Route:
     layout: Layout
     linked: Sequence[int] = ()
     """The tensors whose averages are computed from two summed tensors each."""
+    raw_bytes: int = 0
+    """Of what travels as it is although the program has chosen a codec for it."""
 
 
 class Routes:
@@ -45,6 +47,8 @@ class Routes:
         self._options, self._linked, self._ranks = options, linked, ranks
         self.shapes: dict[str, TensorShape] = {}
         self._codecs: dict[str, Codec | None] = {}
+        self._left_out: set[str] = set()
+        self._not_shrunk: set[str] = set()
         self._warm_codecs: dict[str, Codec | None] = {}
         self._made: dict[tuple[tuple[str, ...], tuple[torch.dtype, ...], str | None], Route] = {}
 
@@ -55,6 +59,12 @@ class Routes:
         if codec is not None:
             codec = self._linked.add(name, codec, shape.rows, shape.count, shape.dtype.itemsize)
         self._codecs[name] = codec
+        if codec is None and self._options.names_codec(name):
+            self._left_out.add(name)
+        elif codec is not None and name not in self._linked:
+            alone = Layout([self._compressed(name, codec)], self._ranks)
+            if all(partition.raw for partition in alone.partitions):
+                self._not_shrunk.add(name)
 
     def __len__(self) -> int:
         return len(self._codecs)
@@ -62,7 +72,14 @@ class Routes:
     @property
     def exact_tensors(self) -> tuple[str, ...]:
         """The names of the tensors that travel without a codec."""
-        return tuple(name for name, codec in self._codecs.items() if codec is None)
+        return tuple(name for name, codec in self._codecs.items() if codec is None or name in self._not_shrunk)
+
+    def is_left_out(self, name: str, step: int) -> bool:
+        """Whether a tensor travels exactly in this step although the program has chosen a codec for it."""
+        warmup = self._options.warmup
+        if name not in self._left_out or warmup is None or step >= warmup.steps:
+            return name in self._left_out
+        return self._created(self._options.codec_at(name, step)) is not None
 
     def codec_name(self, name: str) -> str:
         """The codec with which a tensor travels after a warm-up."""
@@ -95,7 +112,10 @@ class Routes:
             others = [place for place in sent if names[place] not in self._linked]
             tensors = [replace(self._compressed(names[place], sent[place]), dtype=dtypes[place]) for place in others]
             layout = Layout(tensors, self._ranks)
-            self._made[key] = Route(others, exact, tuple(names[place] for place in others), layout, linked)
+            left_out = (place for place in exact if self.is_left_out(names[place], step))
+            raw = sum(self.shapes[names[place]].count * dtypes[place].itemsize for place in left_out)
+            raw += sum(partition.payload_bytes for partition in layout.partitions if partition.raw)
+            self._made[key] = Route(others, exact, tuple(names[place] for place in others), layout, linked, raw)
         return self._made[key]
 
     def _compressed(self, name: str, codec: Codec) -> Compressed:
