@@ -175,3 +175,36 @@ def _train_module(kvstore: bool) -> list[bytes]:
 def test_a_module_trains(kvstore: bool) -> None:
     first, second = run(_train_module, 2, kvstore)
     assert first == second
+
+
+def _both_in_gluon() -> list[str]:
+    hp.init()
+    net = mlp()
+    own = hp.DistributedOptimizer(mx.optimizer.SGD())
+    trainer = mx.gluon.Trainer(net.collect_params(), own, kvstore="hipress")
+    backward(net, hp.rank(), 0)
+    texts = []
+    for _ in range(2):  # a caught error does not make the trainer right
+        with pytest.raises(hp.InvalidArgument) as caught:
+            trainer.step(BATCH)
+        texts.append(str(caught.value))
+    mx.nd.waitall()  # for the broadcasts: the next test would get their errors
+    return texts
+
+
+def _both_in_a_module() -> list[str]:
+    hp.init()
+    batches = mx.io.NDArrayIter(np.ones((16, 16), np.float32), np.zeros(16), BATCH)
+    layer = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="layer")
+    module = mx.mod.Module(mx.sym.SoftmaxOutput(layer, name="softmax"))
+    own = hp.DistributedOptimizer(mx.optimizer.SGD(rescale_grad=1 / (2 * BATCH)))
+    with pytest.raises(hp.InvalidArgument) as caught:
+        module.fit(batches, optimizer=own, kvstore="hipress", initializer=mx.init.One(), num_epoch=1)
+    mx.nd.waitall()
+    return [str(caught.value)]
+
+
+@pytest.mark.parametrize("way", [_both_in_gluon, _both_in_a_module])
+def test_gradients_do_not_travel_twice(way: Any) -> None:
+    for text in (each for texts in run(way, 2) for each in texts):
+        assert "leave out one: give the plain optimizer, or kvstore=None" in text

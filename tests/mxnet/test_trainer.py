@@ -246,23 +246,6 @@ def test_sparse_gradients_are_refused_with_advice() -> None:
     assert "sparse_as_dense=True" in str(error)
 
 
-def _diverge() -> None:
-    hp.init(check_replicas=2)
-    net = mlp()
-    trainer = hp.DistributedTrainer(net.collect_params(), "sgd")
-    for step in range(3):
-        backward(net, hp.rank(), step)
-        trainer.step(BATCH)
-        if step == 0:
-            net[1].bias.data()[3] = hp.rank()
-
-
-def test_diverging_replicas_are_found() -> None:
-    for error in outcomes(_diverge, 2):
-        assert isinstance(error, hp.Mismatch)
-        assert "after step 2 parameter 'net_dense1_bias'" in str(error)
-
-
 def _wrong_options() -> list[str]:
     hp.init()
     net = mlp()

@@ -243,3 +243,28 @@ def _differing() -> list[bool]:
 
 def test_ranks_that_differ_all_learn_it_and_a_nan_reaches_all() -> None:
     assert run(_differing, 2) == [[True, True], [True, True]]
+
+
+def _spoiled() -> list[str]:
+    hp.init(check_replicas=2)
+    texts = []
+    for traced in (False, True):
+        for kind in _MAKERS:
+            variables, optimizer = _variables(), _MAKERS[kind]()
+            optimizer.build(variables)
+            step = functools.partial(optimizer.apply, [tf.ones(each.shape) for each in variables], variables)
+            step = tf.function(step) if traced else step
+            for _ in range(3):
+                step()
+            if hp.rank() == 1:
+                variables[1].assign_add(tf.ones(variables[1].shape))
+            with pytest.raises(tf.errors.OpError if traced else errors.Mismatch) as caught:
+                step()
+            texts.append(f"{variables[1].path}: {caught.value}")
+    return texts
+
+
+def test_a_replica_that_differs_is_found_on_all_ranks() -> None:
+    for texts in run(_spoiled, 2):
+        for text in texts:
+            assert f"after step 4 parameter '{text.partition(':')[0]}' is not the same on all ranks" in text

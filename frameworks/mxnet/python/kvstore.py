@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import mxnet as mx
@@ -18,6 +18,7 @@ from hipress.mxnet.collectives import broadcast_
 from hipress.mxnet.keyed import KeyedSynchronizer
 from hipress.mxnet.loss_scale import loss_scale_of
 from hipress.mxnet.optimizer import DistributedMxnetOptimizer
+from hipress.mxnet.replicas import check_replicas_after, trained
 from hipress.options.declaration import declared
 from hipress.options.travel import TravelOptions
 
@@ -40,6 +41,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
         self._options = gradient_options(op=Sum)
         self._synchronizer = KeyedSynchronizer(self._options, in_order=False)
         self._used = False
+        self._updates = 0
         self._optimizer: mx.optimizer.Optimizer | None = None
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
@@ -67,9 +69,24 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
 
     def advise(self, optimizer: mx.optimizer.Optimizer) -> None:
         """Takes the optimizer of a Trainer or Module, whose factors ranks compare from now on, and warns (CodecWarning)
-        of codecs that do not fit it."""
+        of codecs that do not fit it. Raises InvalidArgument for an optimizer that combines gradients itself."""
         self._optimizer = optimizer
+        self.check_combines_alone()
         self._options = for_optimizer(self._options, optimizer, None)
+
+    def updated(self, parameters: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
+        """Takes the parameters of a Trainer or Module after an update, and compares them with the other ranks' if
+        HIPRESS_CHECK_REPLICAS says so."""
+        self._updates += 1
+        check_replicas_after(self._updates, parameters)
+
+    def check_combines_alone(self) -> None:
+        """Raises InvalidArgument if the optimizer combines gradients, too."""
+        if isinstance(self._optimizer, DistributedMxnetOptimizer):
+            raise InvalidArgument(
+                "the kvstore 'hipress' and hp.DistributedOptimizer each combine the gradients of all ranks, so they "
+                "would travel twice; leave out one: give the plain optimizer, or kvstore=None"
+            )
 
     def set_loss_scale(self, scale: float) -> None:
         """Says that the next values are gradients times `scale`: residuals get their unit. A Trainer with amp calls
@@ -92,6 +109,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
 
     def pushpull(self, key: str | int, value: Any, out: Any = None, priority: int = 0) -> None:
         """`out` (default: `value`) := the sum of all ranks' `value`. The arrays of a list are added up first."""
+        self.check_combines_alone()  # a script may go on after advise() has raised
         self._used = True
         values = _listed(value)
         first, *others = values if out is None else _listed(out)
@@ -152,7 +170,9 @@ def _taking_hipress_by_name(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_step(trainer: mx.gluon.Trainer, ignore_stale_grad: bool) -> None:
-    """Raises Unsupported for what one rank of a plain Trainer would decide alone."""
+    """Raises InvalidArgument if gradients would travel twice, Unsupported for what one rank would decide alone."""
+    if isinstance(trainer._kvstore, Hipress):
+        trainer._kvstore.check_combines_alone()
     if runtime.is_initialized() and runtime.size() > 1:
         if ignore_stale_grad and isinstance(trainer._kvstore, Hipress):
             raise Unsupported(
@@ -184,6 +204,8 @@ def _whole_or_error(step: Callable[..., None]) -> Callable[..., None]:
             if isinstance(self._kvstore, Hipress):
                 unfinished.update_raised(runtime.current(), error, "step()")
             raise
+        if isinstance(self._kvstore, Hipress):
+            self._kvstore.updated(trained(self._params))
 
     return step_of_all
 
@@ -226,3 +248,20 @@ def _advised(init: Callable[..., Any]) -> Callable[..., Any]:
 
 mx.gluon.Trainer._init_kvstore = _advised(mx.gluon.Trainer._init_kvstore)
 mx.module.Module.init_optimizer = _advised(mx.module.Module.init_optimizer)
+
+
+def _checked(update: Callable[[mx.module.Module], None]) -> Callable[[mx.module.Module], None]:
+    """Tells the store the Module's parameters after each update."""
+
+    @functools.wraps(update)
+    def update_and_check(self: mx.module.Module) -> None:
+        update(self)
+        if isinstance(self._kvstore, Hipress):
+            group = self._exec_group
+            named = zip(self._param_names, group.param_arrays, strict=True)
+            self._kvstore.updated((name, each[0]) for name, each in named if group.grad_req[name] != "null")
+
+    return update_and_check
+
+
+mx.module.Module.update = _checked(mx.module.Module.update)

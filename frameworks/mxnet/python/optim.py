@@ -22,6 +22,7 @@ from hipress.adapter.optim.steps import Floats, Moved, Parameter, Rates, checked
 from hipress.adapter.reduce_ops import Max
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.file_replacement import whole_file
+from hipress.mxnet.replicas import check_replicas_after, trained
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import DGC_RATIOS, Warmup
 
@@ -113,6 +114,7 @@ class SynchronizingTrainer(NotCopied):
             self._params[name].set_data(mx.nd.array(each.value))
             self._states[name] = each.state
         self._number += 1
+        check_replicas_after(self._number, trained(self._params.values()))
 
     def save_states(self, path: str) -> None:
         """Saves this rank's state; every rank saves its own. The file has no residuals of the engine's codecs."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from hipress.adapter.planned import is_automatic
 from hipress.errors import InvalidArgument
 from hipress.mxnet.keyed import KeyedSynchronizer
 from hipress.mxnet.options import WORDS
+from hipress.mxnet.replicas import check_replicas_after
 from hipress.options.declaration import declared, filled
 from hipress.options.signatures import in_order, takes
 
@@ -34,6 +36,8 @@ class DistributedMxnetOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
     synchronizes_gradients = True
     _hipress: KeyedSynchronizer
     _hipress_updating: bool
+    #: By the names of an update: how often it was taken.
+    _hipress_updates: Counter[tuple[str, ...]]
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Runs the optimizer's own update of one or several parameters on synchronised gradients."""
@@ -59,6 +63,9 @@ class DistributedMxnetOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
             raise
         finally:
             self._hipress_updating = False
+        self._hipress_updates[tuple(names)] += 1
+        weights = zip(names, weight if several else [weight], strict=True)
+        check_replicas_after(self._hipress_updates[tuple(names)], weights)
 
     def _name(self, index: int) -> str:
         own: Any = self
@@ -124,5 +131,6 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     optimizer.__class__ = type(f"Distributed{own.__name__}", (DistributedMxnetOptimizer, own), {})
     optimizer._hipress = KeyedSynchronizer(combining, compressor_of(given["compression"]), in_order=True)
     optimizer._hipress_updating = False
+    optimizer._hipress_updates = Counter()
     assert isinstance(optimizer, DistributedMxnetOptimizer)
     return optimizer

@@ -17,12 +17,12 @@ from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, for_optimizer, gradient_options
 from hipress.adapter.not_copied import NotCopied
 from hipress.adapter.planned import PlanArgument, automatic_planning, before_planning, plan_to_set
-from hipress.adapter.replicas import check_replicas
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.mxnet import operators
 from hipress.mxnet.keyed import KeyedSynchronizer
 from hipress.mxnet.loss_scale import loss_scale_of
 from hipress.mxnet.options import WORDS, TrainerOptions
+from hipress.mxnet.replicas import check_replicas_after, trained
 from hipress.mxnet.synchronizer import GradientSynchronizer
 from hipress.options.declaration import declared, filled
 from hipress.options.signatures import in_order, takes
@@ -125,9 +125,6 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         began, self._step_ended = self._step_ended, time.perf_counter()
         if self._planning is not None and self._steps > 1:
             self._planning.step_ended(self._step_ended - began)
-        interval = runtime.current().options.check_replicas
-        if interval and self._steps % interval == 0:
-            check_replicas(((each.name, each.data().asnumpy()) for each in self._ordered), self._steps)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise Unsupported(
@@ -253,6 +250,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
             unfinished.update_raised(runtime.current(), error, f"update {self._updates} of the parameters")
             raise
         self._updates += 1
+        check_replicas_after(self._updates, trained(self._ordered))
 
     def _without_stale(self, indices: list[int]) -> tuple[list[int], list[int]]:
         """The parameters for which any rank has a new gradient, and those among them for which this rank has none."""

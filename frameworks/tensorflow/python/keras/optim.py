@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from hipress import runtime
 from hipress.adapter.not_copied import NotCopied
 from hipress.adapter.optim.dgc_sgd import DGCOptions, DGCSteps
 from hipress.adapter.optim.onebit_adam import OneBitAdamOptions, OneBitAdamSteps
@@ -24,6 +25,7 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import DGC_RATIOS, Warmup, warmup_of
 from hipress.tensorflow.traced import as_written
 from hipress.tensorflow.training.loss_scaling import watch
+from hipress.tensorflow.training.replicas import check_replicas_every
 
 if TYPE_CHECKING:
     _Optimizer: Any
@@ -122,6 +124,7 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
             each.assign(values)
         with tf.control_dependencies(new):  # a failed step does not count
             self.iterations.assign_add(1)
+        check_replicas_every(runtime.current().options.check_replicas, self.iterations, variables)
 
     def _in_numpy(self, steps: Any, learning_rate: Any, *arrays: Floats) -> list[Floats]:
         """The variables and states after a step. `arrays`: gradients, variables, then for each key all states."""

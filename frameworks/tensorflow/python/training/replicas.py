@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks in a graph that all ranks have the same bytes in every variable (HIPRESS_CHECK_REPLICAS)."""
+"""Checks that all ranks have the same bytes in every variable (HIPRESS_CHECK_REPLICAS)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def check_replicas_every(interval: int, steps: Any, variables: Sequence[Any]) ->
     if not interval:
         return
     names = names_of(variables)
+    if tf.executing_eagerly():  # an operator would replace the type of the error
+        if int(tf.convert_to_tensor(steps)) % interval == 0:
+            values = (tf.convert_to_tensor(each).numpy() for each in variables)
+            check_replicas(zip(names, values, strict=True), int(tf.convert_to_tensor(steps)))
+        return
 
     def compare(step: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:
         check_replicas(zip(names, (value.numpy() for value in values), strict=True), int(step))
