@@ -65,8 +65,8 @@ class GroupCarrier:
 
     def close(self) -> None:
         """See CarrierOf."""
-        self._average.close()
         self._exact.close()
+        self._average.close()  # the last, as it may raise the error of the last step
 
     def state_dict(self) -> dict[str, Any]:
         """See CarrierOf."""

@@ -256,14 +256,13 @@ class HookState:
     def close(self) -> None:
         """Ends the hook's threads, and frees its groups and states. All ranks call it, between two steps.
 
-        From then on the model trains as without the hook: gradients are averaged exactly. A state that is not closed
-        ends with its model.
+        From then on the model trains as without the hook: gradients are averaged exactly, also if this raises the error
+        of the last step because no call has raised it. A state that is not closed ends with its model.
         """
         carrier, self._carrier = self._carrier, None
         if carrier is not None:
-            self._sent_bytes = carrier.sent_bytes
+            self._sent_bytes, self._closed = carrier.sent_bytes, Plain(self._group)
             carrier.close()
-            self._closed = Plain(self._group)
 
     @property
     def exact_tensors(self) -> tuple[str, ...]:

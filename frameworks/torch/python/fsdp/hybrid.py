@@ -71,11 +71,12 @@ class HybridState:
 
     def close(self) -> None:
         """Ends the groups' threads, and frees what codecs keep. All ranks call it, between two steps. From then on
-        gradients are averaged exactly."""
+        gradients are averaged exactly, also if this raises the error of the last step because no call has raised it."""
         for unit in self._units:
             unit.reduce_within(None)
-        for group in self._groups:
-            group.close()
+        with contextlib.ExitStack() as closing:  # it closes all groups, also if one raises
+            for group in reversed(self._groups):
+                closing.callback(group.close)
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each gradient. Call it between two steps only."""

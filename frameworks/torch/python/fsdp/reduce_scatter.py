@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from hipress._library import load_core
-from hipress.errors import InvalidArgument, Mismatch, Unsupported
+from hipress.errors import HipressError, InvalidArgument, Mismatch, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.raw_tensors import count_sent, say_once
 from hipress.torch.fsdp.units import Unit, units_of
@@ -77,7 +77,7 @@ def compress_reduce_scatter(
             )
     shared = [unit for unit in units if unit.shapes and unit.shard_group is not None]
     side = side_for({unit.name: unit.device for unit in shared})
-    state = ReduceScatterState()
+    state = ReduceScatterState(side)
     memory: dict[Any, Free] = {}
     for unit in shared:
         scatter = _CompressedReduceScatter(unit, options, state, side, memory)
@@ -90,7 +90,9 @@ def compress_reduce_scatter(
 class ReduceScatterState:
     """The byte counter and the steps of one model's reduce-scatters."""
 
-    def __init__(self) -> None:
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._failed: HipressError | None = None
         #: Bytes of encoded shards that this rank has sent to other ranks; exact sums are not counted.
         self.sent_bytes = 0
         #: The names of the parameters whose shards travel without a codec.
@@ -99,7 +101,10 @@ class ReduceScatterState:
         self.replaced: list[tuple[Unit, Any]] = []
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of steps of each unit, from which random rounding goes on."""
+        """The number of steps of each unit, from which random rounding goes on. Raises the error of the last step if no
+        call has raised it, as on a GPU errors come later than the calls."""
+        self._side.synchronize()
+        self.raise_error()
         return {"steps": [unit.steps for unit, _ in self.replaced]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -113,11 +118,24 @@ class ReduceScatterState:
             unit.steps = int(done)
 
     def close(self) -> None:
-        """Frees what the reduce-scatters have. All ranks call it, between two steps; then FSDP2 sums exactly."""
-        for unit, before in self.replaced:
+        """Frees what the reduce-scatters have. All ranks call it, between two steps.
+
+        From then on FSDP2 sums exactly, also if this raises the error of the last step because no call has raised it.
+        """
+        units, self.replaced = self.replaced, [(unit, None) for unit, _ in self.replaced]
+        for unit, before in units:
             if before is not None:
                 unit.scatter_by(before)
-        self.replaced = [(unit, None) for unit, _ in self.replaced]
+        if self._failed is None:
+            self._side.synchronize()
+            self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raises the error of an earlier step if one is known by now."""
+        if self._failed is None:
+            self._failed = self._side.failure()
+        if self._failed is not None:
+            raise self._failed
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from the states of all ranks of an earlier job, which are the same."""
@@ -168,6 +186,9 @@ class _CompressedReduceScatter(ReduceScatter):
         self._states = side.table()  # stays empty: these codecs have no states
         self._changes = side.changes(False)
 
+    def __del__(self) -> None:
+        self._side.ended()
+
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """See torch's Comm."""
         return torch.empty(*size, dtype=dtype, device=device)
@@ -183,8 +204,7 @@ class _CompressedReduceScatter(ReduceScatter):
                 f"{self._unit.name} has gradients on {output_tensor.device} now, and was on {self._side.device}: call "
                 "compress_reduce_scatter() when the model is where it is trained"
             )
-        if (failed := self._side.failure()) is not None:
-            raise failed
+        self._state.raise_error()
         if group.size() != self._world:
             raise Mismatch(f"{self._unit.name} is shared by {group.size()} ranks now, and was by {self._world}")
         count_sent((self._world - 1) * self._left_out * given.element_size())

@@ -159,14 +159,15 @@ class ReplicaState:
     def close(self) -> None:
         """Ends the threads, and frees the groups and what codecs keep. All ranks call it, between two steps.
 
-        From then on shards are averaged exactly.
+        From then on shards are averaged exactly, also if this raises the error of the last step because no call has
+        raised it.
         """
         average, self._average = self._average, None
         if average is not None:
-            average.close()
             for unit in self._units:
                 if unit.shapes:
                     unit.module.set_all_reduce_hook(_exact_hook(self._group))
+            average.close()
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each unit. Call it between two steps only."""

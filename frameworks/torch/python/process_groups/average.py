@@ -86,6 +86,9 @@ class GroupAverage:
         self._build(options, tensors, hosts)
         self._start_threads()
 
+    def __del__(self) -> None:
+        self._side.ended()
+
     def _check(self, options: GroupOptions, tensors: Mapping[str, TensorShape]) -> None:
         """Raises InvalidArgument, Unsupported; Mismatch on all ranks."""
         matrices = bool(tensors) and all(shape.rows for shape in tensors.values())

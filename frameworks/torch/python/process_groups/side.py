@@ -151,6 +151,9 @@ class Side:
         """An error of earlier work that became known later."""
         return None
 
+    def ended(self) -> None:
+        """What has used the side is about to go: no call can raise the error of its last work."""
+
 
 @dataclass
 class Contribution:

@@ -12,8 +12,8 @@ from typing import Protocol
 from hipress.errors import HipressError
 from hipress.log import logger
 
-#: An ending process waits this long for a GPU's work.
-_SECONDS_AT_EXIT = 2.0
+#: An ending process, or an average that is deleted, waits this long for a GPU's work.
+_SECONDS_AT_THE_END = 2.0
 
 
 class Side(Protocol):
@@ -29,20 +29,30 @@ _used: weakref.WeakSet[Side] = weakref.WeakSet()
 
 
 def tell_at_exit(side: Side) -> None:
-    """When the process ends, writes the error of the side's work to the log if no call has raised it."""
+    """When the process ends, writes the error of the side's work to the log if no call has raised it.
+
+    The exit code stays what it was: no handler of Python can change it, except by ending the process before other
+    handlers have run.
+    """
     if not _used:
-        atexit.register(_tell)
+        atexit.register(_tell_all)
     _used.add(side)
 
 
-def _tell() -> None:
+def tell(side: Side) -> None:
+    """Nobody can ask for the error of the side's work any more: writes it to the log if no call has raised it."""
+    if side.told:
+        return
+    try:
+        side.synchronize(_SECONDS_AT_THE_END)
+        error = side.failure()
+    except HipressError as failed:
+        error = failed
+    if error is not None:
+        side.told = True
+        logger().log(logging.ERROR, "averaging gradients failed in the last step: %s", error)
+
+
+def _tell_all() -> None:
     for side in list(_used):
-        if side.told:
-            continue
-        try:
-            side.synchronize(_SECONDS_AT_EXIT)
-            error = side.failure()
-        except HipressError as failed:
-            error = failed
-        if error is not None:
-            logger().log(logging.ERROR, "averaging gradients failed in the last step: %s", error)
+        tell(side)

@@ -9,6 +9,7 @@ on the current stream, which is the stage's. Bytes never pass through the proces
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,7 @@ import torch
 from hipress._library import load_core
 from hipress.errors import HipressError
 from hipress.gpus import gpu
-from hipress.torch.process_groups.gpus.endings import tell_at_exit
+from hipress.torch.process_groups.gpus.endings import tell, tell_at_exit
 from hipress.torch.process_groups.side import Putting, Runs, Side
 from hipress.torch.scaling.units import GpuUnit, Unit
 
@@ -51,7 +52,7 @@ class _StreamStage:
 class GpuSide(Side):
     """A GPU, the streams of HiPress on it, and its codecs."""
 
-    #: Whether failure() has returned an error.
+    #: Whether failure() has returned an error, or the log has one.
     told = False
     no_factors = "HiPress multiplies matrices on the processor only; use another codec"
 
@@ -159,6 +160,11 @@ class GpuSide(Side):
                 self.told = True
                 return error
         return None
+
+    def ended(self) -> None:
+        """See Side."""
+        if not sys.is_finalizing():  # tell_at_exit() has told it
+            tell(self)
 
     def _new_stream(self) -> tuple[Any, int]:
         stream = torch.cuda.Stream(self.device)
