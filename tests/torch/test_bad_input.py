@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import socket
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -97,6 +100,40 @@ def _alone() -> None:
 
 def test_bad_arguments() -> None:
     run(_alone, 1)
+
+
+def _without_tensors() -> list[str]:
+    hp.init()
+    array = np.ones((2, 3), np.float32)
+    one = ["allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "allgather", "allgather_async", "alltoall"]
+    one += ["alltoall_async", "reducescatter", "reducescatter_async"]
+    several = ["allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "allgather", "allgather_async"]
+    several += ["reducescatter", "reducescatter_async"]
+    calls = [functools.partial(getattr(hp, each), array, name="x") for each in one]
+    calls += [functools.partial(getattr(hp, f"grouped_{each}"), [array], name="x") for each in several]
+    calls += [
+        functools.partial(getattr(hp, each), array, 0, name="x")
+        for each in ("broadcast", "broadcast_", "broadcast_async", "broadcast_async_")
+    ]
+    calls += [functools.partial(hp.sparse_allreduce_async, array, "x")]
+    calls += [functools.partial(hp.allreduce, array, name="x", compression=hp.Compression.fp16)]
+    for call in calls:
+        with pytest.raises(hp.InvalidArgument, match=r"'x.*not a numpy\.ndarray: call torch\.from_numpy\(\) first"):
+            call()
+    with pytest.raises(
+        hp.InvalidArgument, match=r"allreduce takes a torch.Tensor, not a list: call torch.as_tensor\(\)"
+    ):
+        hp.allreduce([1.0])
+    return [call.func.__name__ for call in calls]
+
+
+def test_what_is_no_tensor_is_refused_with_its_type() -> None:
+    (called,) = run(_without_tensors, 1)
+    collectives = {
+        name for name in dir(hp) if re.match("(grouped_|sparse_)?(allreduce|allgather|alltoall|broadcast|reduce)", name)
+    }
+    others = {"allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"}
+    assert collectives - others == set(called)
 
 
 def _sparse() -> str:

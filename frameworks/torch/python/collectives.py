@@ -45,6 +45,7 @@ def _start(
     kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, scale: float | None = None, **options: Any
 ) -> Operation[torch.Tensor]:
     """`scale`: the loss scale of values of which the codec keeps something."""
+    operators.check_is_tensor(tensor, kind, name)
     label = name or f"{kind} without a name"
     operators.check_tensor(tensor, label)
     if output is not tensor:
@@ -84,6 +85,7 @@ def _allreduce(
     process_sets.check(given["process_set"])
     collectives.check_codec_needs_name(given["name"], given["codec"])
     op = reduce_ops.chosen(given["op"], given["average"])
+    operators.check_is_tensor(tensor, "allreduce", given["name"])
     _check_combines(tensor, given["name"], op)
     return _start(
         "allreduce",
@@ -109,6 +111,7 @@ def _check_combines(tensor: torch.Tensor, name: str | None, op: ReduceOp) -> Non
 @takes(TorchAllreduceOptions)
 def allreduce_async(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOptions]) -> Operation[torch.Tensor]:
     """Starts combining `tensor` over all ranks into a new tensor."""
+    operators.check_is_tensor(tensor, "allreduce", options.get("name"))
     values = resolved(tensor)
     return _allreduce(values, torch.empty_like(values), **options)
 
@@ -163,6 +166,7 @@ def sparse_allreduce_async(
     in which an index may occur more than once.
     """
     op = reduce_ops.chosen(op)
+    operators.check_is_tensor(tensor, "sparse allreduce", name)
     if op not in (Average, Sum):
         raise InvalidArgument(f"op={op!r} of sparse tensor '{name}': choose Average or Sum")
     entries = operations.grouped(
@@ -188,6 +192,7 @@ def broadcast_async(
 ) -> Operation[torch.Tensor]:
     """Starts sending rank `root_rank`'s values to all ranks, into a new tensor."""
     process_sets.check(process_set)
+    operators.check_is_tensor(tensor, "broadcast", name)
     values = resolved(tensor)
     return _start("broadcast", values, torch.empty_like(values), name, root=root_rank)
 
@@ -219,6 +224,7 @@ def reducescatter_async(
     evenly, the lower ranks get one row more.
     """
     process_sets.check(process_set)
+    operators.check_is_tensor(tensor, "reducescatter", name)
     collectives.check_has_rows(tuple(tensor.shape), "reducescatter", name)
     rows = collectives.divided_rows(tensor.shape[0])
     op = reduce_ops.chosen(op)
@@ -268,6 +274,7 @@ def allgather_with_rows_async(
     tensor: torch.Tensor, name: str | None = None
 ) -> Operation[tuple[torch.Tensor, list[int]]]:
     """Does as `allgather_async()`; the result is the rows, and a list of the number of rows of each rank."""
+    operators.check_is_tensor(tensor, "allgather", name)
     collectives.check_has_rows(tuple(tensor.shape), "allgather", name)
     values = _on_host(tensor, name or "allgather without a name")
     dtype = operators.core_type(tensor)
@@ -297,6 +304,7 @@ def alltoall_async(
     Tensors on GPUs pass through the host's memory.
     """
     process_sets.check(process_set)
+    operators.check_is_tensor(tensor, "alltoall", name)
     collectives.check_has_rows(tuple(tensor.shape), "alltoall", name)
     values = _on_host(tensor, name or "alltoall without a name")
     wanted = splits.cpu().numpy() if isinstance(splits, torch.Tensor) else splits

@@ -20,6 +20,7 @@ from hipress.options.declaration import filled
 from hipress.options.signatures import in_order, takes
 from hipress.torch import collectives
 from hipress.torch.compression import Compression
+from hipress.torch.operators import check_is_tensor
 from hipress.torch.options import TorchCompressedAllreduceOptions
 from hipress.torch.scaling.loss_scale import UNSCALED
 
@@ -79,6 +80,8 @@ def _derivatives(kind: str, names: _Names, codec: str = "none") -> _Derivatives:
 def _allreduce(
     tensors: _Tensors, names: _Names, **options: Unpack[TorchCompressedAllreduceOptions]
 ) -> list[torch.Tensor]:
+    for tensor, name in zip(tensors, names, strict=True):
+        check_is_tensor(tensor, "allreduce", name)
     given = filled(TorchCompressedAllreduceOptions, options)
     compression, codec = given.pop("compression"), given.pop("codec")
     op = reduce_ops.chosen(given.pop("op"), given.pop("average"))
@@ -260,6 +263,8 @@ def _exchanged(
 def _reducescatter(
     tensors: _Tensors, names: _Names, compression: Compressing, op: ReduceOp, prescale: float, postscale: float
 ) -> list[torch.Tensor]:
+    for tensor, name in zip(tensors, names, strict=True):
+        check_is_tensor(tensor, "reducescatter", name)
     codec_of(compression)
     derivatives = _derivatives("reducescatter", names)
 

@@ -44,6 +44,15 @@ except OSError as error:
     ) from error
 
 
+def check_is_tensor(given: object, operation: str, name: str | None = None) -> None:
+    """Raises InvalidArgument for what is no tensor of torch, such as an array of NumPy."""
+    if not isinstance(given, torch.Tensor):
+        kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
+        remedy = "torch.from_numpy()" if kind == "numpy.ndarray" else "torch.as_tensor()"
+        called = "" if name is None else f" '{name}'"
+        raise InvalidArgument(f"{operation}{called} takes a torch.Tensor, not a {kind}: call {remedy} first")
+
+
 def check_tensor(tensor: torch.Tensor, name: str) -> None:
     """Raises Unsupported or InvalidArgument for a tensor that HiPress cannot synchronise; the text says what to do."""
     if tensor.layout != torch.strided:

@@ -37,9 +37,19 @@ TYPES: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
     "uint16 to uint64": ("uint16", "uint32", "uint64"),
     "float8": ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
-    "quantised": ("qint8", "quint8", "qint32"),
-    "fewer bits": ("uint1", "uint4", "int4", "int7", "bits8", "bits16", "float4_e2m1fn_x2"),
+    "quantised": ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"),
+    "fewer bits": (
+        *(f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)),
+        *("bits1x8", "bits2x4", "bits4x2", "bits8", "bits16", "float4_e2m1fn_x2"),
+    ),
 }
+#: Types of which torch cannot copy a tensor.
+NOT_COPIED = (*TYPES["fewer bits"], "quint4x2", "quint2x4")
+
+
+def present() -> dict[str, tuple[str, ...]]:
+    """The types that this version of torch has."""
+    return {title: tuple(each for each in names if hasattr(torch, each)) for title, names in TYPES.items()}
 
 
 def values(rank: int, dtype: torch.dtype) -> torch.Tensor:
@@ -48,7 +58,7 @@ def values(rank: int, dtype: torch.dtype) -> torch.Tensor:
     if dtype.is_complex:
         return torch.view_as_complex(reals).to(dtype)
     given = reals[..., 0].contiguous()
-    if dtype in (torch.qint8, torch.quint8, torch.qint32):
+    if _name(dtype) in TYPES["quantised"]:
         return torch.quantize_per_tensor(given.float(), 0.1, 0, dtype)
     if dtype.is_floating_point and dtype.itemsize > 1:
         return given.to(dtype)
@@ -65,6 +75,10 @@ def values(rank: int, dtype: torch.dtype) -> torch.Tensor:
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 class Cell:
     """A type, on this rank, with the values that are expected."""
 
@@ -77,7 +91,7 @@ class Cell:
     @property
     def own(self) -> torch.Tensor:
         given = self._all[self.rank]
-        return given if self.name in TYPES["fewer bits"] else given.clone()  # torch cannot copy these
+        return given if self.name in NOT_COPIED else given.clone()
 
     def both(self) -> list[torch.Tensor]:
         return [_wide(each) for each in self._all]
@@ -191,8 +205,8 @@ def _hook(cell: Cell, carrier: str) -> str:
 
 
 def _replicas(cell: Cell) -> str:
-    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard"))
     net: Any = Model(cell)
+    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard"))
     fully_shard(net, mesh=mesh["shard"])
     fsdp.compress_replicas(net, mesh["replicate"].get_group(), cell.codec)
     net().backward(cell.own)
@@ -200,9 +214,9 @@ def _replicas(cell: Cell) -> str:
 
 
 def _hybrid(cell: Cell) -> str:
+    net: Any = Model(cell)  # before the groups, which take longer than all else and which no other type needs
     backend = ("hipress", BackendOptions(cell.codec))
     mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("rep", "shard"), backend_override={"rep": backend})
-    net: Any = Model(cell)
     fully_shard(net, mesh=mesh)
     fsdp.compress_hybrid(net)
     net().backward(cell.own)
@@ -218,8 +232,9 @@ def _shards(cell: Cell) -> str:
 
 
 def _backend(cell: Cell) -> str:
-    group = dist.new_group(backend="hipress", pg_options=BackendOptions(cell.codec))
     found = cell.own
+    found + found  # no process group adds what torch does not
+    group = dist.new_group(backend="hipress", pg_options=BackendOptions(cell.codec))
     with gradients("a"):
         dist.all_reduce(found, group=group)
     return cell.added(found)
@@ -288,7 +303,7 @@ def all_outcomes(folder: str) -> dict[tuple[str, str, str], str]:
     hp.init()
     found = {}
     with training.process_group(folder, timeout=20.0):
-        for name in (each for group in TYPES.values() for each in group):
+        for name in (each for group in present().values() for each in group):
             for codec in ("none", CODEC):
                 cell = Cell(name, codec)
                 found.update({(title, name, codec): _outcome(way, cell) for title, way in WAYS.items()})
@@ -310,7 +325,7 @@ _SAID = {
 
 def rows_of(found: dict[tuple[str, str, str], str]) -> list[list[str]]:
     """The cells of the table, with its first line."""
-    return [["", *TYPES], *([title, *(_cell(found, title, types) for types in TYPES.values())] for title in WAYS)]
+    return [["", *TYPES], *([title, *(_cell(found, title, types) for types in present().values())] for title in WAYS)]
 
 
 def _cell(found: dict[tuple[str, str, str], str], title: str, types: tuple[str, ...]) -> str:
