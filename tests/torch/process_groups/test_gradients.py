@@ -119,26 +119,26 @@ def test_tensors_of_changing_sizes_leave_nothing_behind_and_need_no_agreement(tm
 
 @training.in_process_group
 def _in_turn(rank: int) -> Any:
-    """Averages two gradients in turn with onebit's error feedback.
+    """Averages two gradients with onebit's error feedback, now the one first and now the other.
 
     Returns the sums of ten averages, the inputs, and the states.
     """
     group = _group("onebit")
     totals = [torch.zeros(3000), torch.zeros(3000)]
     inputs = [torch.randn(3000, generator=torch.Generator().manual_seed(10 * rank + each)) for each in range(2)]
-    for _ in range(10):
-        with gradients("both"):
-            for total, values in zip(totals, inputs, strict=True):
-                tensor = values.clone()
+    for step in range(10):
+        for number in (0, 1) if step % 2 else (1, 0):
+            tensor = inputs[number].clone()
+            with gradients(f"g{number}"):
                 dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=group)
-                total += tensor
+            totals[number] += tensor
     return [each.numpy() for each in totals], [each.numpy() for each in inputs], group.state_dict()
 
 
-def test_each_tensor_of_a_context_has_its_own_residual(tmp_path: Path) -> None:
+def test_a_residual_belongs_to_a_name_in_whatever_order_gradients_come(tmp_path: Path) -> None:
     results = run(_in_turn, 2, str(tmp_path))
-    assert results[0][2]["steps"] == {"both": 10, "both, tensor 2": 10}
-    for number, name in enumerate(("both", "both, tensor 2")):
+    assert results[0][2]["steps"] == {"g0": 10, "g1": 10}
+    for number, name in enumerate(("g0", "g1")):
         exact = 10 * sum(inputs[number].astype(np.float64) for _, inputs, _ in results) / 2
         total = results[0][0][number].astype(np.float64)
         for _, _, saved in results:
@@ -151,14 +151,64 @@ def test_each_tensor_of_a_context_has_its_own_residual(tmp_path: Path) -> None:
 
 
 @training.in_process_group
+def _two_of_one_name(rank: int) -> None:
+    first, second = torch.ones(5000), torch.full((5000,), 2.0)
+    with_states, other, without_states = _group("onebit"), _group("onebit"), _group("fp16")
+    with gradients("both"):
+        dist.all_reduce(first, group=with_states)
+        with pytest.raises(hp.InvalidArgument, match=r"all-reduce 2 within gradients\('both'\).*write `with gradients"):
+            dist.all_reduce(second, group=with_states)
+        assert torch.equal(second, torch.full((5000,), 2.0))
+        dist.all_reduce(second, group=other)
+    with gradients("both"):
+        dist.all_reduce(first, group=with_states)
+        for _ in range(2):
+            dist.all_reduce(second, group=without_states)
+    assert torch.equal(second, torch.full((5000,), 16.0))
+    assert without_states.state_dict()["steps"] == {"both": 1, "both, tensor 2": 1}
+
+
+def test_a_second_tensor_of_one_name_is_refused_where_it_would_take_a_residual(tmp_path: Path) -> None:
+    run(_two_of_one_name, 2, str(tmp_path))
+
+
+@training.in_process_group
+def _complex(rank: int) -> None:
+    """A complex matrix is compressed as its pairs of real numbers are, and a complex vector is exact."""
+    group, of_pairs = _group("onebit"), _group("onebit")
+    generator = torch.Generator().manual_seed(rank)
+    matrix = torch.randn(64, 64, generator=generator, dtype=torch.complex64)
+    pairs = torch.view_as_real(matrix).clone()
+    for step in range(2):
+        with gradients({"w": matrix.shape}):
+            dist.all_reduce(matrix, group=group)
+        with gradients({"w": pairs.shape}):
+            dist.all_reduce(pairs, group=of_pairs)
+        assert torch.equal(torch.view_as_real(matrix), pairs), step
+    assert group.sent_bytes == of_pairs.sent_bytes > 0
+    flat = torch.full((64 * 64 + 10,), 1.0 + 2.0j)
+    with gradients({"w": (64, 64), "bias": (10,)}):
+        dist.all_reduce(flat, group=group)
+    assert torch.equal(flat[-10:], torch.full((10,), 2.0 + 4.0j))
+    wrong = torch.ones(64 * 64 + 1, dtype=torch.complex64)
+    refused = pytest.raises(hp.InvalidArgument, match="shapes of 4096 elements for 'w', and the all-reduce has 8194")
+    with refused, gradients({"w": (64, 64)}):
+        dist.all_reduce(wrong, group=group)
+
+
+def test_shapes_of_complex_gradients_are_their_own(tmp_path: Path) -> None:
+    run(_complex, 2, str(tmp_path))
+
+
+@training.in_process_group
 def _restarted(rank: int) -> None:
     inputs = [torch.randn(3000, generator=torch.Generator().manual_seed(rank)) for _ in range(2)]
 
     def steps(group: CompressingGroup, count: int) -> torch.Tensor:
         for _ in range(count):
-            with gradients("both"):
-                for values in inputs:
-                    last = values.clone()
+            for number, values in enumerate(inputs):
+                last = values.clone()
+                with gradients(f"g{number}"):
                     dist.all_reduce(last, group=group)
         return last
 

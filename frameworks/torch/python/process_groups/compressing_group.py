@@ -68,7 +68,7 @@ class CompressingGroup(dist.ProcessGroup):
         if dist.is_nccl_available() and torch.cuda.is_available():
             self._inner_of_gpus = self._backend_of(range(size), torch.device("cuda"))
             self._register_backend(torch.device("cuda"), dist.ProcessGroup.BackendType.NCCL, self._inner_of_gpus)
-        self._options = options
+        self._options, self._keeps_states = options, options.keeps_states()
         self._device = _CPU
         self._average: GroupAverage | None = self._average_on(_CPU)
         self._sent_from_other_devices = 0
@@ -140,7 +140,7 @@ class CompressingGroup(dist.ProcessGroup):
         if context is None or not self._can_compress(given, chosen.reduceOp):
             return self._pass_on(given, chosen)
         (tensor,) = given
-        shapes = context.shapes(tensor, id(self))
+        shapes = context.shapes(tensor, id(self), self._keeps_states)
         names = tuple(shapes)
         self.declare(shapes)
         step = max(self._steps[name] for name in names)
