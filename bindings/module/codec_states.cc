@@ -111,6 +111,8 @@ void bindCodecStates(py::module_& module) {
       .def("read_state", &stateOf, py::arg("tensor"), py::arg("state"), py::arg("block") = 1)
       .def("multiply_states", &Engine::multiplyStates, py::arg("tensors"), py::arg("factor"),
            py::call_guard<py::gil_scoped_release>())
+      .def("settle_by_steps", &Engine::settleBySteps, py::arg("tensors"))
+      .def("end_step", &Engine::endStep, py::arg("tensor"), py::call_guard<py::gil_scoped_release>())
       .def("restore_states", &restore, py::arg("tensors"), py::arg("restored"),
            py::arg("blocks") = std::vector<StateBlocks>());
 }

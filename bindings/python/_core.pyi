@@ -471,6 +471,13 @@ class Engine:
 
         It asks no other rank. Raises InvalidArgument if a tensor is in flight.
         """
+    def settle_by_steps(self, tensors: Sequence[int]) -> None:
+        """From their next operations on, the codec states of these tensors change by whole steps: if one result of a
+        step is not finite, all states are as before it. A step has each tensor at most once, and ends with end_step().
+        Every rank calls both between the same operations."""
+    def end_step(self, tensor: int) -> bool:
+        """The next operation of the tensors that change with this one begins another step. Returns whether all results
+        of the ended step were finite; False, too, if operations of it have not ended."""
     def restore_states(
         self,
         tensors: Sequence[int],

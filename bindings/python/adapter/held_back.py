@@ -20,6 +20,7 @@ class HeldBack:
     def __init__(self) -> None:
         self._waiting: dict[int, Values] = {}
         self._sent: dict[Hashable, tuple[int, Values, Callable[[], bool]]] = {}  # by operation
+        self._of_step: list[tuple[int, Values]] = []  # arrived; the step's end decides
 
     def keep(self, index: int, values: Values) -> None:
         """Adds `values` to the unsent residual of the tensor at `index`."""
@@ -42,10 +43,20 @@ class HeldBack:
         """Notes that `operation` carries the unsent residual of a tensor. `is_finite()` checks its result."""
         self._sent[operation] = (index, self._waiting.pop(index), is_finite)
 
-    def arrived(self, operation: Hashable) -> None:
+    def arrived(self, operation: Hashable, *, by_steps: bool = False) -> None:
         """Notes that `operation` has succeeded. If its result is not finite, no parameter changes: the values wait
-        again."""
-        if operation in self._sent:
-            index, values, is_finite = self._sent.pop(operation)
-            if not is_finite():
+        again. `by_steps`: step_ended() decides, because one result that is not finite leaves the whole step out."""
+        if operation not in self._sent:
+            return
+        index, values, is_finite = self._sent.pop(operation)
+        if by_steps:
+            self._of_step.append((index, values))
+        elif not is_finite():
+            self.keep(index, values)
+
+    def step_ended(self, *, counts: bool) -> None:
+        """The step has ended. If it does not count, the values that it has sent wait again."""
+        for index, values in self._of_step:
+            if not counts:
                 self.keep(index, values)
+        self._of_step.clear()

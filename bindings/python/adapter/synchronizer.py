@@ -188,6 +188,7 @@ class TensorList:
         self._options = options
         self._held_back = HeldBack()
         self._loss_scale = 1.0
+        self._by_steps = False
         self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
         self._handles: list[int] = self._engine.agree(self._process.numbered(_LIST), self._specs(options))
         if self._frees_handles:
@@ -236,6 +237,8 @@ class TensorList:
         except BaseException:
             del self._tensors[before:], self._own_names[before:]
             raise
+        if self._by_steps:
+            self._engine.settle_by_steps(self._handles)
 
     def __len__(self) -> int:
         return len(self._handles)
@@ -338,6 +341,8 @@ class TensorList:
         self._check(options)
         agreed = self._engine.agree_anew(listed, self._handles, self._specs(options))
         self._handles[:] = [handle for handle, _ in agreed]
+        if self._by_steps:
+            self._engine.settle_by_steps(self._handles)
         self._options = options
         self._choices = {} if options.plan is None else options.plan.specs()
         for index, (_, values) in enumerate(agreed):
@@ -367,16 +372,29 @@ class TensorList:
         """Says that the next values are gradients times `scale`, a loss scale.
 
         Multiplies residuals and every other value that was kept from earlier steps by `scale` / the last one, which is
-        exact for powers of two. Every rank calls it between the same steps, with the same scale. Raises
-        InvalidArgument if a tensor is in flight; NotInitialized.
+        exact for powers of two. Every rank calls it between the same steps, with the same scale. From the first one on
+        the owner of the list calls end_step(). Raises InvalidArgument if a tensor is in flight; NotInitialized.
         """
         if scale == self._loss_scale:
             return
         factor = scale / self._loss_scale
-        self._running_process()
+        self.settle_by_steps()
         self._engine.multiply_states(self._handles, factor)
         self._held_back.multiply(factor)
         self._loss_scale = scale
+
+    def settle_by_steps(self) -> None:
+        """From now on the owner of the list calls end_step() after each step, because a loss scaler leaves out a whole
+        step: if one result of it is not finite, codecs keep what they kept before it."""
+        self._running_process()
+        if not self._by_steps:
+            self._engine.settle_by_steps(self._handles)
+            self._by_steps = True
+
+    def end_step(self) -> None:
+        """All operations of a step have ended. It does nothing unless steps settle together."""
+        if self._by_steps and self._handles:
+            self._held_back.step_ended(counts=self._engine.end_step(self._handles[0]))
 
     def states_replaced(self) -> None:
         """Notes that all kept values have been replaced by values in the unit of the gradient."""
@@ -401,7 +419,7 @@ class TensorList:
         Raises the operation's error: PeerLost, Timeout, CorruptPayload.
         """
         absent = self._engine.wait(operation)
-        self._held_back.arrived(operation)
+        self._held_back.arrived(operation, by_steps=self._by_steps)
         return not absent
 
     def _specs(self, options: SynchronizationOptions) -> list[_core.TensorSpec]:

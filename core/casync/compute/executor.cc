@@ -353,7 +353,7 @@ bool Executor::decode(const TaskStep& step) {
   const auto target = inPlace ? output : hold(step, count * sizeof(float));
   const std::span<float> floats(reinterpret_cast<float*>(target.data()), count);
   decodeMessage(step, step.task.message, floats, DecodeMode::kAssign, takeWordsOf(step, 1));
-  if (!inPlace) writeOutput(step, floats, 1.0f, 1);
+  inPlace ? watch(step, output, 1) : writeOutput(step, floats, 1.0f, 1);
   copyWordsOf(step, 1);
   return true;
 }

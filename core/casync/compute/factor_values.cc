@@ -45,12 +45,14 @@ void FactorValues::finish(Parallel& parallel) {
   const Tensor& tensor = *values_.tensor;
   const auto factor = static_cast<float>(tensor.aggregateFactor() * ranks_);
   if (!power::finish(left_, right_, ranks_, factor, residual_ ? matrix_ : nullptr, factoring().shape,
-                     tensor.spec().dtype, values_.output, &parallel))
+                     tensor.spec().dtype, values_.output, &parallel)) {
+    values_.notFinite.store(true, std::memory_order_relaxed);
     return;
-  if (residual_) residual_->commit();
+  }
+  if (residual_) residual_->stage();
   if (!rightOfStates_) return;
   std::copy_n(right_.values, right_.count(), rightOfStates_->states().after[0]);
-  rightOfStates_->commit();
+  rightOfStates_->stage();
 }
 
 }  // namespace hipress

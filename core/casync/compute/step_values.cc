@@ -39,8 +39,15 @@ void StepValues::endReading(const Task& task) {
   }
 }
 
+void StepValues::endStates() {
+  const bool finite = !notFinite.load(std::memory_order_relaxed);
+  const auto ofStep = std::exchange(verdict, nullptr);
+  if (ofStep) return ofStep->leave(workerStates, aggregatorStates, finite);
+  settleStates(finite);
+}
+
 void StepValues::release() {
-  settleStates(!notFinite.load(std::memory_order_relaxed));
+  endStates();
   if (device) device->release();
   scaled.release();
 }

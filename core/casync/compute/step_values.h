@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/buffer_pool.h"
+#include "core/casync/compute/step_verdict.h"
 #include "core/casync/graph/tensor.h"
 #include "core/codec/state/state_store.h"
 #include "core/codec/wire/wire_header.h"
@@ -62,8 +63,11 @@ struct StepValues {
   /// The task no longer needs the bytes of its messages. Staging that no other task reads returns to the
   /// pool.
   void endReading(const Task& task);
-  /// All tasks are complete: settles the states and releases the memory.
+  /// All tasks are complete: settles the states, or leaves them to the step's verdict, and releases the
+  /// memory.
   void release();
+  /// The first of both alone, for an operation without tasks.
+  void endStates();
 
   const std::shared_ptr<const Tensor> tensor;
   uint32_t step = 0;
@@ -76,6 +80,7 @@ struct StepValues {
   std::shared_ptr<TensorStates> workerStates;      // nullptr: the codec has no states
   std::shared_ptr<TensorStates> aggregatorStates;  // the states of aggregateCodec
   uint64_t statesGeneration = 0;                   // of the store when these states were opened
+  std::shared_ptr<StepVerdict> verdict;            // nullptr: this result alone decides over the states
   std::unique_ptr<DeviceValues> device;            // nullptr: the values are on the host
   std::vector<MessageState> messages;
   std::vector<std::atomic<uint32_t>> readers;  // by message: tasks that still need its bytes

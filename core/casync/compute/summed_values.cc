@@ -67,7 +67,8 @@ void SummedValues::finish(Parallel& parallel) {
     narrow(result, tensor.spec().dtype, values_.output);
     isKept = isKept && allFinite(values_.output, tensor.spec().dtype, count_);
   }
-  if (isKept && states_) states_->commit();
+  if (!isKept) values_.notFinite.store(true, std::memory_order_relaxed);
+  if (isKept && states_) states_->stage();
 }
 
 }  // namespace hipress

@@ -107,10 +107,11 @@ void decodeMessage(const TaskStep& step, MessageIndex number, std::span<float> o
 }
 
 bool watchesOutput(const StepValues& operation, const Task& task) {
-  if (!operation.tensor->keepsStates()) return false;
+  const bool keepsStates = operation.tensor->keepsStates();
+  if (!keepsStates && operation.verdict == nullptr) return false;
   if (task.primitive == Primitive::kMerge) return task.mergeAs == MergeAs::kOutput;
   if (task.primitive != Primitive::kDecode) return false;
-  return isRaw(operation, partitionOf(operation, task), task.message) ||
+  return !keepsStates || isRaw(operation, partitionOf(operation, task), task.message) ||
          operation.tensor->spec().dtype != DType::kFloat32;
 }
 

@@ -57,7 +57,7 @@ void decodeMessage(const TaskStep& step, MessageIndex message, std::span<float> 
 // whether the result is finite, the task that writes the result looks at it.
 
 /// Whether the task looks at the elements that it writes to the output: raw ones, sums of all contributions,
-/// and float32 values that become infinite in a narrower type.
+/// values of a codec that encodes infinity, and float32 values that become infinite in a narrower type.
 bool watchesOutput(const StepValues& operation, const Task& task);
 
 /// Takes the device's words of the task: `errors` of them, and one more for a task that watches its output.

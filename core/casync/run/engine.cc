@@ -91,13 +91,13 @@ void Engine::endGroup(const std::shared_ptr<GroupStep>& step, const Failure& fai
   for (size_t member = 0; member < operations.size(); ++member) {
     const OperationPointer& operation = operations[member];
     if (failure || absent) {
-      operation->endInGroup(absent);
+      operation->endInGroup(failure != nullptr, absent);
       table_.end(operation, failure);
       continue;
     }
     step->copyOut(member, operation->values(), [this, step, operation](const Failure& copied) {
       if (copied) failures_.fail(step->copyError(rank(), *copied));
-      operation->endInGroup(false);
+      operation->endInGroup(copied != nullptr, false);
       table_.end(operation, copied);
     });
   }

@@ -96,6 +96,10 @@ class Engine final : private OperationEvents, private LinkedRuntime {
     table_.multiplyStates(tensors, factor);
   }
 
+  /// See TensorTable.
+  void settleBySteps(const std::vector<TensorHandle>& tensors) { table_.settleBySteps(tensors); }
+  bool endStep(TensorHandle tensor) { return table_.endStep(tensor); }
+
   /// Declares an allgather or an alltoall and starts it. Returns when rank 0 has answered. `spec` needs no
   /// count; its shape has the dimensions that all ranks share. It serves one operation. Throws the errors of
   /// declare(). The operation reports later errors to onDone.

@@ -16,6 +16,7 @@ GroupStep::GroupStep(std::shared_ptr<const TensorGroup> group, BufferPool& pool,
 bool GroupStep::join(size_t member, const OperationPointer& operation) {
   const MutexLock lock(mutex_);
   operations_[member] = operation;
+  verdict_ = operation->values().verdict;
   return ++joined_ == operations_.size();
 }
 
@@ -49,6 +50,10 @@ Submission GroupStep::submission(const std::shared_ptr<GroupStep>& step) {
   together.input = step->any_.load(std::memory_order_relaxed) ? step->values_.data() : nullptr;
   together.output = step->values_.data();
   together.keepAlive = step;
+  {
+    const MutexLock lock(step->mutex_);
+    together.verdict = step->verdict_;
+  }
   if (step->updatesKnown_.load(std::memory_order_relaxed))
     together.updates = updatesInMessage(step->updates_.load(std::memory_order_relaxed),
                                         step->factors_.load(std::memory_order_relaxed));

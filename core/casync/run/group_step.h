@@ -35,7 +35,7 @@ class GroupStep {
   /// `device`: the device of the members; nullptr: the members are on the host, and `pool` serves them.
   GroupStep(std::shared_ptr<const TensorGroup> group, BufferPool& pool, std::shared_ptr<DeviceQueue> device);
 
-  /// Adds a member. Returns whether all members have joined now.
+  /// Adds a member, whose operation is armed. Returns whether all members have joined now.
   bool join(size_t member, const OperationPointer& operation);
   /// Starts to copy the values of a member that has joined; `copied` is called when they are copied.
   void copyIn(size_t member, const StepValues& values, EndCallback copied);
@@ -77,6 +77,7 @@ class GroupStep {
   mutable Mutex mutex_;
   std::vector<OperationPointer> operations_ HIPRESS_GUARDED_BY(mutex_);  // index: the member
   size_t joined_ HIPRESS_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<StepVerdict> verdict_ HIPRESS_GUARDED_BY(mutex_);  // of the members
   std::weak_ptr<const Operation> carrier_ HIPRESS_GUARDED_BY(mutex_);
 };
 

@@ -65,7 +65,7 @@ void LinkedStep::send(LinkedRuntime& runtime, TensorHandle tensor, void* values,
 }
 
 void LinkedStep::end(LinkedRuntime& runtime, const Failure& failure, bool absent) {
-  operation_->endInGroup(absent);
+  operation_->endInGroup(failure != nullptr, absent);
   runtime.endLinked(operation_, failure);
 }
 

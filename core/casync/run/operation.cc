@@ -25,6 +25,7 @@ void Operation::arm(OperationHandle handle, uint32_t stepNumber, Submission&& su
   values_.output = static_cast<std::byte*>(submission.output);
   values_.ready = submission.ready;
   values_.updates = submission.updates;
+  values_.verdict = std::move(submission.verdict);
   handle_ = handle;
   keepAlive_ = std::move(submission.keepAlive);
   onDone_ = std::move(submission.onDone);
@@ -81,7 +82,8 @@ Failure Operation::failure() const {
   return failure_;
 }
 
-void Operation::endInGroup(bool noValues) {
+void Operation::endInGroup(bool failed, bool noValues) {
+  if (!failed) values_.endStates();
   values_.absent.store(noValues, std::memory_order_relaxed);
   release(kTasks);
 }

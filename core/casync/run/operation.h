@@ -41,6 +41,8 @@ struct Submission {
   /// variable, and of the factors by which it multiplied them; 0: unknown. Different values on two ranks are
   /// a Mismatch.
   uint16_t updates = 0;
+  /// Decides over the states together with other tensors' results. nullptr: as the tensor's list says.
+  std::shared_ptr<StepVerdict> verdict;
   /// Called once when the operation has ended, on the thread that ended it. With it, no caller may wait() for
   /// or poll() the operation. It must not block, throw, or shut the engine down.
   OnDone onDone;
@@ -82,9 +84,9 @@ class Operation final : public AwaitedOperation {
   void waitUntil(Clock::time_point until);
   /// The error of the operation, after finished().
   Failure failure() const;
-  /// The carrier of its group, or of its last linked tensor, is done: releases the caller's memory like
-  /// endTask(). `noValues`: no rank had values.
-  void endInGroup(bool noValues);
+  /// The carrier of its group, or of its last linked tensor, is done or has failed: releases the caller's
+  /// memory like endTask(). `noValues`: no rank had values.
+  void endInGroup(bool failed, bool noValues);
   /// The caller has waited: releases the caller's memory, unless tasks still use it.
   void endWaiting() { release(kWaited); }
   /// Whether no rank had values, after finished().

@@ -178,13 +178,18 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   // These calls may throw, so they come before the table knows the operation.
   openStates(begun.operation->values());
   begun.operation->values().randomTensor = entry.randomTensor.value_or(handle);
-  if (entry.group != nullptr) join(begun, entry);
+  if (submission.verdict != nullptr) {
+    submission.verdict->join();
+  } else if (entry.bySteps != nullptr) {
+    submission.verdict = entry.bySteps->join(handle);
+  }
   if (!entry.linked.empty()) {
     begun.linked = std::make_shared<LinkedStep>(begun.operation, entry.linked[0], entry.linked[1],
                                                 linkedValues(begun.operation->values()));
     begun.operation->joinLinked(begun.linked);
   }
   begun.operation->arm(nextOperation_++, entry.nextStep++, std::move(submission));
+  if (entry.group != nullptr) join(begun, entry);
   entry.active = begun.operation;
   begun.needsWatch = begun.operation->hasCallback() && unattended_++ == 0;
   insert(begun.operation);
@@ -256,6 +261,24 @@ void TensorTable::multiplyStates(const std::vector<TensorHandle>& handles, float
     // The right factor has no unit: only its directions count.
     if (!values.tensor->factoring()) multiply(values, values.aggregatorStates, factor);
   }
+}
+
+void TensorTable::settleBySteps(const std::vector<TensorHandle>& handles) {
+  const MutexLock lock(mutex_);
+  std::shared_ptr<VerdictByStep> steps;
+  for (const TensorHandle handle : handles) {
+    Entry& entry = entryOf(handle);
+    if (steps == nullptr)
+      steps = entry.bySteps == nullptr ? std::make_shared<VerdictByStep>() : entry.bySteps;
+    if (entry.bySteps != nullptr && entry.bySteps != steps) entry.bySteps->end();
+    entry.bySteps = steps;
+  }
+}
+
+bool TensorTable::endStep(TensorHandle handle) {
+  const MutexLock lock(mutex_);
+  const auto& steps = entryOf(handle).bySteps;
+  return steps == nullptr || steps->end();
 }
 
 std::unique_ptr<LinkedValues> TensorTable::linkedValues(StepValues& values) const {

@@ -49,6 +49,12 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   /// Multiplies the states of tensors by `factor`: the unit of their gradients has changed. Returns when it
   /// is done. Throws InvalidArgument if a tensor is in flight, and errors of a device.
   void multiplyStates(const std::vector<TensorHandle>& handles, float factor);
+  /// From their next operations on, the states of these tensors change by whole steps: StepVerdict. If those
+  /// of the first one do already, the others join its steps.
+  void settleBySteps(const std::vector<TensorHandle>& handles);
+  /// The next operation of the tensors that change with this one begins another step. Returns whether all
+  /// results of the step that has ended were finite; false, too, if operations of it have not ended.
+  bool endStep(TensorHandle handle);
   /// Enters a tensor whose next step is `step`. No rank is asked.
   void enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step);
 
@@ -90,6 +96,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
     Failure conflict;                          // the ranks' conflict about this tensor
     std::shared_ptr<const TensorGroup> group;  // nullptr: the tensor is in no group
     size_t member = 0;                         // index in the group
+    std::shared_ptr<VerdictByStep> bySteps;    // of the tensor's list; nullptr: each result decides alone
     std::vector<TensorHandle> linked;          // the first and the second linked tensor; empty: none
     std::shared_ptr<GroupStep> gathering;      // for a group's tensor: the step that members join now
 

@@ -56,6 +56,22 @@ std::string errorText(const Error& error) {
   return std::string("hipress.") + errorName(error.kind()) + ": " + error.what();
 }
 
+/// The arrays of one step that MXNet has not begun.
+class ArraysOfStep {
+ public:
+  ArraysOfStep(int arrays, TensorHandle tensor) : left_(arrays), tensor_(tensor) {}
+
+  /// MXNet has begun one, or will not begin it. With the last one the step is complete.
+  void begun() {
+    if (left_.fetch_sub(1) > 1 || !engineRuns()) return;
+    guarded([&] { currentEngine()->endStep(tensor_); }, [](const Error&) {});  // the arrays have the error
+  }
+
+ private:
+  std::atomic<int> left_;
+  const TensorHandle tensor_;
+};
+
 /// One array in one step.
 struct Synchronization {
   TensorHandle tensor = 0;
@@ -66,6 +82,7 @@ struct Synchronization {
   uint16_t updates = 0;              ///< See Submission::updates.
   ArrayListPointer list;             ///< nullptr: none
   int64_t step = 0;
+  std::shared_ptr<ArraysOfStep> together;  ///< nullptr: the step has other arrays, too
   bool begun = false;
 
   void start(const Completion& completion) {
@@ -86,6 +103,7 @@ struct Synchronization {
       completion(&text);
     };
     submitViews(tensor, std::move(submission));
+    if (together != nullptr) together->begun();
   }
 };
 
@@ -112,8 +130,9 @@ void endStep(void* /*context*/, void* parameter) {
 
 void destroySynchronization(void* parameter) {
   const std::unique_ptr<Synchronization> synchronization(static_cast<Synchronization*>(parameter));
-  if (synchronization->list != nullptr && !synchronization->begun && engineRuns())
-    synchronization->list->note(synchronization->step);
+  if (synchronization->begun) return;
+  if (synchronization->together != nullptr) synchronization->together->begun();
+  if (synchronization->list != nullptr && engineRuns()) synchronization->list->note(synchronization->step);
 }
 
 void destroyEnd(void* parameter) {
@@ -145,21 +164,23 @@ void pushEnd(std::unique_ptr<StepEnd> end, NDArrayHandle* arrays, int count) {
 /// if one fails, all fail. No two outputs may share memory. `list`: the list for which
 /// hipress_mxnet_skipped() knows arrays that MXNet does not begin, because the operation that computes them
 /// failed; 0: none. `step`: the number of the list's step. `updates`, `factors`: see updatesInMessage();
-/// updates below 0: not compared.
+/// updates below 0: not compared. `ends_step`: the arrays are all of a step, so the next call begins another.
 extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(
     NDArrayHandle* inputs, NDArrayHandle* outputs, const uint32_t* tensors, int count, int together,
-    int64_t list, int64_t step, int64_t updates, uint32_t factors) {
+    int64_t list, int64_t step, int64_t updates, uint32_t factors, int ends_step) {
   using namespace hipress;
   using namespace hipress::mxnet_operators;
   const bool well = kept([&] {
     const auto engine = currentEngine();
+    const auto ofStep =
+        count == 0 || ends_step == 0 ? nullptr : std::make_shared<ArraysOfStep>(count, tensors[0]);
     const auto times = together != 0 && engine->trace() != nullptr ? std::make_shared<StepTimes>() : nullptr;
     for (int i = 0; i < count; ++i) {
       auto synchronization = std::make_unique<Synchronization>(Synchronization{
           tensors[i], SharedArray(inputs[i] == outputs[i] ? nullptr : inputs[i]), SharedArray(outputs[i]),
           inputs[i] == nullptr, times,
           updates < 0 ? uint16_t{0} : updatesInMessage(static_cast<uint64_t>(updates), factors),
-          list == 0 ? nullptr : arrayList(list), step});
+          list == 0 ? nullptr : arrayList(list), step, ofStep});
       push(std::move(synchronization), -i);
     }
     const auto traced = times == nullptr ? nullptr : engine;

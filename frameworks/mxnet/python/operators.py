@@ -81,6 +81,7 @@ def synchronize(
     step: int = 0,
     updates: int = -1,
     factors: int = 0,
+    ends_step: bool = True,
 ) -> None:
     """Pushes the synchronisation of arrays to MXNet's engine, which starts it as soon as they are ready; returns at
     once.
@@ -95,6 +96,7 @@ def synchronize(
         updates: number of updates of the parameters on this rank; below 0: not compared.
         factors: a digest of the factors of these updates. The operation fails with Mismatch if another rank has another
             number or digest.
+        ends_step: the arrays are all of a step, so the next call begins another one.
 
     Raises NotInitialized. The call that waits for an output raises an error of the synchronisation.
     """
@@ -109,6 +111,7 @@ def synchronize(
         ctypes.c_int64(step),
         ctypes.c_int64(updates),
         ctypes.c_uint32(factors),
+        int(ends_step),
     )
     _check(result)
 

@@ -44,6 +44,8 @@ class GradientSynchronizer(TensorList):
         absent: Sequence[int] = (),
         updates: int = -1,
         factor: float | None = None,
+        *,
+        ends_step: bool = True,
     ) -> None:
         """Starts synchronising `arrays` in place and returns at once. The keys are the tensors' indices in the list.
 
@@ -55,6 +57,7 @@ class GradientSynchronizer(TensorList):
             updates: number of updates of the parameters on this rank.
             factor: the number by which the update multiplies the results; None: unknown. If ranks have different
                 factors, or different numbers of updates, all fail with Mismatch.
+            ends_step: False: arrays of other lists belong to the same step.
         """
         if what := _unfinished(self._process, self._number, len(self), arrays.values()):
             unfinished.end_step(self._process, f"{what}, while the other ranks waited for them")
@@ -75,6 +78,7 @@ class GradientSynchronizer(TensorList):
             step=self._steps,
             updates=updates if factor is None else max(updates, 0),
             factors=self._factors,
+            ends_step=ends_step,
         )
         self._steps += 1
         for index in added:  # there are some only in the first step after set_codec()

@@ -95,6 +95,7 @@ class Synchronize : public tf::AsyncOpKernel {
       views.onDone = std::move(onDone);
       views.updates = list->updates(index);
       submitViews(handle, std::move(views));
+      list->submitted(step.tensors);
     };
     hipress::guarded(submitted, [](const Error& error) {
       // The other ranks submit their gradients. Without this rank's gradient the tensor would be one step

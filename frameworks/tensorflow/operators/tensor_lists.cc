@@ -57,6 +57,8 @@ TensorList::TensorList(std::vector<TensorHandle> handles)
 void TensorList::setHandles(std::vector<TensorHandle> handles) {
   const std::lock_guard lock(mutex_);
   handles_ = std::move(handles);
+  const auto engine = engine_.lock();
+  if (bySteps_ && engine != nullptr) engine->settleBySteps(handles_);
 }
 
 TensorHandle TensorList::handle(size_t index) const {
@@ -115,6 +117,14 @@ void TensorList::handOver(size_t index, size_t count, int64_t run) {
            ", caught it and went on, while the other ranks wait for the rest. Let such an exception end "
            "the rank"});
   engine->throwIfFailed("handing over gradients");
+}
+
+void TensorList::submitted(size_t count) {
+  const std::lock_guard lock(mutex_);
+  if (++submitted_ < count) return;
+  submitted_ = 0;
+  const auto engine = engine_.lock();
+  if (bySteps_ && engine != nullptr) engine->endStep(handles_.front());
 }
 
 std::optional<std::string> TensorList::unfinished() const {
@@ -180,6 +190,8 @@ void TensorList::setScale(float scale) {
   const float factor = scale / scale_;
   const auto engine = engine_.lock();
   if (engine == nullptr) return;  // handle() has the error
+  if (!bySteps_) engine->settleBySteps(handles_);
+  bySteps_ = true;
   engine->multiplyStates(handles_, factor);
   for (auto& [index, values] : heldBack_) {
     for (float& value : values) value *= factor;

@@ -40,6 +40,8 @@ class TensorList {
   /// Throws Mismatch, on all ranks, if an earlier run began a step and did not submit all of its
   /// gradients.
   void handOver(size_t index, size_t count, int64_t run);
+  /// One of `count` gradients of a step has been submitted; with the last one the step is complete.
+  void submitted(size_t count);
   /// The text that completes "rank 2 ..." with its exception, if it has begun a step and not submitted all of
   /// its gradients.
   std::optional<std::string> unfinished() const;
@@ -57,7 +59,8 @@ class TensorList {
   uint16_t updates(size_t index) const;
 
   /// The next values are gradients times `scale`: multiplies what was kept of earlier ones, if the scale has
-  /// changed. Throws InvalidArgument if a tensor is in flight, and NotInitialized.
+  /// changed. From the first scale on the states change by whole steps, because a scaler leaves out whole
+  /// steps. Throws InvalidArgument if a tensor is in flight, and NotInitialized.
   void setScale(float scale);
   /// All kept values have been replaced by values in the unit of the gradient.
   void statesReplaced();
@@ -86,6 +89,8 @@ class TensorList {
   std::vector<Observation> observed_;  // by index
   std::set<size_t> handedOver_;        // in the step that has begun
   size_t gradients_ = 0;               // of that step
+  size_t submitted_ = 0;               // in that step
+  bool bySteps_ = false;               // see setScale()
   int64_t run_ = 0;
   int64_t steps_ = 0;
   size_t computed_ = 0;  // of this step's gradients

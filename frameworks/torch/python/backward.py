@@ -438,6 +438,7 @@ class BackwardSynchronization:
         """Waits for all operations, and ends the round. If one raises, the round stays open with the other
         operations."""
         self._wait_for_operations()
+        self._synchronizer.end_step()
         self._handed_over.clear()
         self._again.clear()
         self._raised = ""

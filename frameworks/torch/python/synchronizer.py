@@ -12,7 +12,7 @@ from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescripti
 from hipress.errors import Mismatch
 from hipress.torch import operators
 from hipress.torch.reals import as_reals
-from hipress.torch.scaling.loss_scale import scaler_in_use, scaling_of
+from hipress.torch.scaling.loss_scale import UNSCALED, scaler_in_use, scaling_of
 
 if TYPE_CHECKING:
     from hipress.adapter.warming_up import WarmingUp
@@ -85,6 +85,8 @@ class GradientSynchronizer(TensorList):
         if self._scaling_checked is not self._options:
             if self.keeps_states():
                 self._scaling.check()
+                if self._scaling.is_given and self._scaling is not UNSCALED:
+                    self.settle_by_steps()
             self._scaling_checked = self._options
         self.set_loss_scale(self._scaling.now())
 

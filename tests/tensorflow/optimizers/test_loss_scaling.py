@@ -76,13 +76,13 @@ def _scaled_steps(way: str, codec: str) -> tuple[str, float, list[float]]:
     else:
         optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(0.5), **options)
         optimizer = _SCALED(optimizer, **scaling) if way == "around" else optimizer
-    variable = keras.Variable(np.zeros(4096, np.float32), name="w")
-    optimizer.build([variable])
+    variables = [keras.Variable(np.zeros(4096, np.float32), name=name) for name in ("w", "v")]
+    optimizer.build(variables)
 
     @tf.function
-    def step(gradient: Any) -> None:
+    def step(gradient: Any, other: Any) -> None:
         scale = 1.0 if way == "none" else tf.convert_to_tensor(optimizer.dynamic_scale)
-        optimizer.apply([gradient * scale], [variable])
+        optimizer.apply([gradient * scale, other * scale], variables)
 
     scales = []
     generator = np.random.default_rng(hp.rank())
@@ -90,10 +90,13 @@ def _scaled_steps(way: str, codec: str) -> tuple[str, float, list[float]]:
         gradient = generator.standard_normal(4096, np.float32)
         overflows = number in (_OVERFLOW, _OVERFLOW + 1)
         if not (overflows and way == "none"):
-            step(tf.constant(gradient * np.float32(np.inf if overflows and hp.rank() == 1 else 1.0)))
+            factor = np.float32(np.inf if overflows and hp.rank() == 1 else 1.0)
+            # The other gradient is finite at the second overflow.
+            step(tf.constant(gradient * factor), tf.constant(gradient * (factor if number == _OVERFLOW else 1)))
         scales.append(1.0 if way == "none" else float(optimizer.dynamic_scale))
-    states = hp.codec_states(optimizer, exact=True, variables=[variable])
-    return fingerprint([variable]), float(np.abs(states.get("w/residual", np.zeros(1))).sum()), scales
+    states = hp.codec_states(optimizer, exact=True, variables=variables)
+    kept = sum(float(np.abs(states.get(f"{name}/residual", np.zeros(1))).sum()) for name in ("w", "v"))
+    return fingerprint(variables), kept, scales
 
 
 @pytest.mark.parametrize("codec", ["onebit", "topk(ratio=0.1)", "int4"])

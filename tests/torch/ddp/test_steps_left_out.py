@@ -18,6 +18,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import hipress.torch as hp
 from hipress.torch import ddp, fsdp
 from hipress.torch.process_groups import BackendOptions
 from tests.torch.ddp import training
@@ -35,6 +36,16 @@ def _same(before: Any, after: Any) -> bool:
     return not after.any() if before is None else np.array_equal(before, after)
 
 
+def _any(states: Any) -> bool:
+    return any(map(_any, states.values())) if isinstance(states, dict) else bool(states.any())
+
+
+def _states(state: ddp.HookState) -> Any:
+    """What codecs keep, without the numbers of steps and the checksum of all that the engine adds."""
+    states = state.state_dict()["states"]
+    return {key: _copied(each) for key, each in states.items() if not key.endswith((":steps", ":sum", "hipress"))}
+
+
 def _copied(states: Any) -> Any:
     return {key: _copied(each) for key, each in states.items()} if isinstance(states, dict) else np.array(states)
 
@@ -44,13 +55,15 @@ def _poisoned_once(parameter: nn.Parameter) -> None:
 
 
 @training.in_process_group
-def _scaled(rank: int, codec: str, poisons: dict[int, str | None]) -> bytes:
+def _scaled(rank: int, codec: str, poisons: dict[int, str | None], carrier: ddp.state.Carrier) -> bytes:
+    if carrier == "hipress":
+        hp.init()
     torch.manual_seed(0)
     net = training.Net()
     model = DistributedDataParallel(net, bucket_cap_mb=0.05)
     # The factor is 1 in float32: the scale of the training beside does not change.
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, backoff_factor=math.nextafter(1, 0))
-    state = ddp.compress(model, codec=codec, codec_for={"spare.weight": "none"}, scaler=scaler)
+    state = ddp.compress(model, codec=codec, codec_for={"spare.weight": "none"}, scaler=scaler, carrier=carrier)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     number = 0
     for step in range(9):
@@ -63,14 +76,13 @@ def _scaled(rank: int, codec: str, poisons: dict[int, str | None]) -> bytes:
                 loss = loss * math.nan
             else:
                 _poisoned_once(net.get_parameter(str(poisons[step])))
-        before = _copied(state.state_dict()["states"])
+        before = _states(state)
         parameters = training.fingerprint(net)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
         if poisoned:
-            after = _copied(state.state_dict()["states"])
-            assert _same(before, after), (rank, step, poisons[step])
+            assert _same(before, _states(state)), (rank, step, poisons[step])
             assert training.fingerprint(net) == parameters
         else:
             assert all(torch.isfinite(each.grad).all() for each in net.parameters()), (rank, step)
@@ -80,11 +92,13 @@ def _scaled(rank: int, codec: str, poisons: dict[int, str | None]) -> bytes:
 
 
 @training.in_process_group
-def _straight(rank: int, codec: str, steps: int) -> bytes:
+def _straight(rank: int, codec: str, steps: int, carrier: ddp.state.Carrier) -> bytes:
+    if carrier == "hipress":
+        hp.init()
     torch.manual_seed(0)
     net = training.Net()
     model = DistributedDataParallel(net, bucket_cap_mb=0.05)
-    ddp.compress(model, codec=codec, codec_for={"spare.weight": "none"})
+    ddp.compress(model, codec=codec, codec_for={"spare.weight": "none"}, carrier=carrier)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(steps):
         inputs, wanted = training.batch(rank, step)
@@ -102,11 +116,20 @@ def _folder(at: Path, name: str) -> str:
     return str(at / name)
 
 
-@pytest.mark.parametrize("codec", ["onebit", "int8_shared", "powersgd(min_ratio=1)"])
-def test_steps_that_a_loss_scaler_leaves_out_leave_no_trace(tmp_path: Path, codec: str) -> None:
+@pytest.mark.parametrize(
+    ("codec", "carrier"),
+    [
+        ("onebit", "group"),
+        ("int8_shared", "group"),
+        ("powersgd(min_ratio=1)", "group"),
+        ("topk(ratio=0.05)", "hipress"),
+        ("powersgd(min_ratio=1)", "hipress"),
+    ],
+)
+def test_steps_that_a_loss_scaler_leaves_out_leave_no_trace(tmp_path: Path, codec: str, carrier: str) -> None:
     poisons = {2: None, 3: "second.weight", 4: "norm.bias", 7: "spare.weight"}
-    with_overflows = run(_scaled, 2, _folder(tmp_path, "with"), codec, poisons)
-    without = run(_straight, 2, _folder(tmp_path, "without"), codec, 5)
+    with_overflows = run(_scaled, 2, _folder(tmp_path, "with"), codec, poisons, carrier)
+    without = run(_straight, 2, _folder(tmp_path, "without"), codec, 5, carrier)
     assert with_overflows == without
     assert len(set(with_overflows)) == 1
 
@@ -122,11 +145,13 @@ class _Branches(nn.Module):
 
 
 @training.in_process_group
-def _unused(rank: int, codec: str) -> bytes:
+def _unused(rank: int, codec: str, carrier: ddp.state.Carrier) -> bytes:
+    if carrier == "hipress":
+        hp.init()
     torch.manual_seed(0)
     net = _Branches()
     model = DistributedDataParallel(net, find_unused_parameters=True, bucket_cap_mb=0.02)
-    state = ddp.compress(model, codec=codec, compress_vectors=False)
+    state = ddp.compress(model, codec=codec, compress_vectors=False, carrier=carrier)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     names = ["a", "b", "b", "b", "a"]
     kept: States = {}
@@ -134,21 +159,24 @@ def _unused(rank: int, codec: str) -> bytes:
         inputs, wanted = training.batch(rank, step)
         optimizer.zero_grad()
         (model(inputs, name) - wanted).square().mean().backward()
-        now = {key: _copied(each) for key, each in state.state_dict()["states"].items()}
+        now = _states(state)
         if name == "b":
             assert net.branches["a"].weight.grad is None
             for key in kept:
                 if key.startswith("branches.a.weight"):
-                    assert any(values.any() for values in kept[key].values()), key
+                    assert _any(kept[key]), key
                     assert _same(kept[key], now[key]), (rank, step, key)
         optimizer.step()
         kept = now
     return training.fingerprint(net)
 
 
-@pytest.mark.parametrize("codec", ["onebit", "topk(ratio=0.05)", "thc", "powersgd(min_ratio=1)"])
-def test_a_parameter_that_no_rank_used_keeps_its_residual(tmp_path: Path, codec: str) -> None:
-    assert len(set(run(_unused, 2, str(tmp_path), codec))) == 1
+@pytest.mark.parametrize("carrier", ["group", "hipress"])
+@pytest.mark.parametrize("codec", ["onebit", "int4", "topk(ratio=0.05)", "thc", "powersgd(min_ratio=1)"])
+def test_a_parameter_that_no_rank_used_keeps_its_residual(
+    tmp_path: Path, codec: str, carrier: ddp.state.Carrier
+) -> None:
+    assert len(set(run(_unused, 2, str(tmp_path), codec, carrier))) == 1
 
 
 def _sharded(mesh: Any) -> nn.Module:

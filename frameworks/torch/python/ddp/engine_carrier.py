@@ -29,6 +29,7 @@ from hipress.torch.synchronizer import GradientSynchronizer
 class _Batch:
     operations: list[int]
     buffer: torch.Tensor
+    is_last: bool  # of the step
     result: torch.futures.Future[torch.Tensor]
 
 
@@ -96,14 +97,23 @@ class EngineCarrier:
         self._synchronizer.follow_warm_up()
         self._synchronizer.steps += bucket.is_last()
         result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        operations = [self._synchronizer.submit(self._indices[name], tensor) for name, tensor in named]
-        self._waiting.put(_Batch(operations, bucket.buffer(), result))
+        operations = [self._submit(self._indices[name], tensor) for name, tensor in named]
+        self._waiting.put(_Batch(operations, bucket.buffer(), bucket.is_last(), result))
         return result
+
+    def _submit(self, index: int, gradient: torch.Tensor) -> int:
+        # DDP hands over zeros for a parameter that this rank has not used. A codec must not send what it held back
+        # of it: if no rank has used it, DDP throws the average away.
+        if gradient.numel() and not gradient[(0,) * gradient.dim()] and not gradient.any():
+            return self._synchronizer.submit_absent(index, gradient)
+        return self._synchronizer.submit(index, gradient)
 
     def _wait(self, batch: _Batch) -> None:
         try:
             for operation in batch.operations:
                 self._synchronizer.wait(operation)
+            if batch.is_last:
+                self._synchronizer.end_step()
         except HipressError as error:
             if self._error is None:
                 self._error = error
