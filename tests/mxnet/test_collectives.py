@@ -10,8 +10,6 @@ import pytest
 
 mx = pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
 
-from mxnet.contrib.amp.amp import bfloat16  # noqa: E402
-
 import hipress.mxnet as hp  # noqa: E402
 from hipress.mxnet.operators import order_values  # noqa: E402
 from tests.mxnet.ranks import outcomes, run  # noqa: E402
@@ -30,21 +28,6 @@ def _computed_before_and_after() -> np.ndarray:
 def test_operations_wait_for_their_values_and_are_waited_for() -> None:
     for result in run(_computed_before_and_after, 2):
         np.testing.assert_allclose(result, np.full((50, 50), 6.0), rtol=1e-6)
-
-
-def _all_dtypes() -> list[Any]:
-    hp.init()
-    results = []
-    for dtype in ("float32", "float64", "float16", "uint8", "int8", "int32", "int64"):
-        array = hp.allreduce(mx.nd.array([1, 2, 3], dtype=dtype) * (hp.rank() + 1), op=hp.Sum, name=dtype)
-        results.append((str(np.dtype(array.dtype)), array.asnumpy().tolist()))
-    return results
-
-
-def test_every_dtype_of_mxnet_is_added_up() -> None:
-    for results in run(_all_dtypes, 2):
-        assert all(values == [3, 6, 9] for _, values in results)
-        assert [dtype for dtype, _ in results][2] == "float16"
 
 
 def _broadcast_after_inference() -> np.ndarray:
@@ -194,34 +177,6 @@ def _of_numpys_kind() -> list[str]:
 def test_arrays_of_mx_np_give_arrays_of_mx_np() -> None:
     for kinds in run(_of_numpys_kind, 2):
         assert set(kinds) == {"mxnet.numpy"}
-
-
-def _types() -> dict[str, str]:
-    hp.init()
-    by_type = {}
-    for dtype in ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool", "bfloat16"):
-        x = mx.nd.ones((4, 1)).astype(bfloat16 if dtype == "bfloat16" else dtype)
-        for way, call in {
-            "allreduce": lambda x=x, dtype=dtype: hp.allreduce(x, name=f"allreduce {dtype}"),
-            "reducescatter": lambda x=x, dtype=dtype: hp.reducescatter(x, name=f"reducescatter {dtype}"),
-            "allgather": lambda x=x, dtype=dtype: hp.allgather(x, name=f"allgather {dtype}"),
-            "alltoall": lambda x=x, dtype=dtype: hp.alltoall(x, name=f"alltoall {dtype}"),
-            "broadcast": lambda x=x, dtype=dtype: hp.broadcast(x, 0, name=f"broadcast {dtype}"),
-        }.items():
-            try:
-                result = call()
-                right = result.dtype == x.dtype and (result.asnumpy() == 1).all()
-                by_type[f"{way} {dtype}"] = "right" if right else f"{result}"
-            except hp.Unsupported as error:
-                by_type[f"{way} {dtype}"] = "refused" if dtype in str(error) else str(error)
-    return by_type
-
-
-def test_each_type_is_right_in_each_way_or_refused_by_its_name() -> None:
-    for by_type in run(_types, 2):
-        refused = {key for key, found in by_type.items() if found == "refused"}
-        assert refused == {key for key in by_type if key.endswith(("bool", "bfloat16"))}
-        assert all(found in ("right", "refused") for found in by_type.values()), by_type
 
 
 def _broadcast_state() -> tuple[float, float]:

@@ -16,6 +16,8 @@ from hipress.mxnet.optim import DGCSGD, OneBitAdam  # noqa: E402
 from tests.mxnet.models import backward, batch, mlp  # noqa: E402
 from tests.mxnet.ranks import outcomes, run  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 BATCH = 8
 
 #: Takes a step with a number, and returns the parameter to spoil.

@@ -18,13 +18,9 @@ import hipress.torch as hp
 from hipress.torch import ddp, fsdp
 from hipress.torch.optim import Signum
 from hipress.torch.process_groups import BackendOptions, gradients
+from tests.frameworks import element_types
+from tests.frameworks.element_types import CODED, SHAPE
 from tests.torch.ddp import training
-
-#: Elements of a row divide evenly among ranks; there are enough bytes for a codec to be worth it.
-SHAPE = (64, 80)
-CODEC = "int8"
-#: How far int8 may be off: it divides blocks by their greatest value, below 6 here, and encodes twice.
-CODED = 0.12
 
 #: The columns of the table, with their types.
 TYPES: dict[str, tuple[str, ...]] = {
@@ -156,8 +152,13 @@ def _add(cell: Cell) -> str:
 
 
 def _greatest(cell: Cell) -> str:
-    found = hp.allreduce(cell.own, name=f"max {cell.name} {cell.codec}", codec=cell.codec, op=hp.Max)
-    return cell.check(found, torch.maximum(*cell.both()))
+    least, greatest, product = (
+        hp.allreduce(cell.own, name=f"{op} {cell.name} {cell.codec}", codec=cell.codec, op=op)
+        for op in (hp.Min, hp.Max, hp.Product)
+    )
+    cell.check(least, torch.minimum(*cell.both()))
+    cell.check(product, _wide(cell._all[0] * cell._all[1]), 16 * _precision(cell.dtype))
+    return cell.check(greatest, torch.maximum(*cell.both()))
 
 
 def _moved(cell: Cell) -> str:
@@ -287,50 +288,8 @@ WAYS: dict[str, Callable[[Cell], str]] = {
 }
 
 
-def _outcome(way: Callable[[Cell], str], cell: Cell) -> str:
-    try:
-        return way(cell)
-    except hp.HipressError as error:
-        return "refused" if cell.name in str(error) else f"refused without the type's name: {error}"
-    except AssertionError as error:
-        return f"wrong: {error}"
-    except (RuntimeError, TypeError) as error:  # of torch
-        return "torch" if "hipress" not in str(error).lower() else f"of torch: {error}"
-
-
-def all_outcomes(folder: str) -> dict[tuple[str, str, str], str]:
+def all_outcomes(folder: str) -> element_types.Outcomes:
     """By way, type and codec."""
     hp.init()
-    found = {}
     with training.process_group(folder, timeout=20.0):
-        for name in (each for group in present().values() for each in group):
-            for codec in ("none", CODEC):
-                cell = Cell(name, codec)
-                found.update({(title, name, codec): _outcome(way, cell) for title, way in WAYS.items()})
-    return found
-
-
-#: What a cell of the table says of a type without a codec and with one; "": the way in has no codecs.
-_SAID = {
-    ("exact", "codec"): "yes",
-    ("exact", ""): "yes",
-    ("exact", "exact"): "exact",
-    ("exact", "refused"): "no codec",
-    ("refused", "refused"): "refused",
-    ("refused", ""): "refused",
-    ("torch", "torch"): "–",
-    ("torch", ""): "–",
-}
-
-
-def rows_of(found: dict[tuple[str, str, str], str]) -> list[list[str]]:
-    """The cells of the table, with its first line."""
-    return [["", *TYPES], *([title, *(_cell(found, title, types) for types in present().values())] for title in WAYS)]
-
-
-def _cell(found: dict[tuple[str, str, str], str], title: str, types: tuple[str, ...]) -> str:
-    pairs = {name: (found[title, name, "none"], found[title, name, CODEC]) for name in types}
-    said = {name: _SAID.get(pair, " | ".join(pair)) for name, pair in pairs.items()}
-    most = max(said.values(), key=list(said.values()).count)
-    others = [f"{name}: {each}" for name, each in said.items() if each != most]
-    return f"{most} ({', '.join(others)})" if others else most
+        return element_types.all_outcomes(WAYS, present(), Cell)
