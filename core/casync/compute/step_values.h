@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/base/buffer_pool.h"
-#include "core/casync/compute/step_verdict.h"
 #include "core/casync/graph/tensor.h"
 #include "core/codec/state/state_store.h"
+#include "core/codec/state/step_verdict.h"
 #include "core/codec/wire/wire_header.h"
 #include "core/transport/neighbour/neighbour_memory.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/casync/compute/step_verdict.h"
+#include "core/codec/state/step_verdict.h"
 
 #include <utility>
 
