@@ -8,6 +8,7 @@ driver. torch frees memory of the processor at once, so the stream is waited for
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from hipress.errors import CorruptPayload, InvalidArgument, TransportError, Unsu
 from hipress.torch import codec_operators, gpu_codec_operators
 from tests.core.casync.blocks import limits_program
 from tests.core.device.fake_gpus import HostKernels, fake_driver
+from tests.torch.scaling.codecs_with_states import ENCODED
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +158,19 @@ def test_a_gradient_that_is_not_finite_leaves_the_state_and_decodes_to_nan() -> 
     assert gpu_codec_operators.without_end(message).numel() == 0
     assert torch.equal(residual, torch.full((700,), 0.5))
     assert run("onebit_decode", message, 700).isnan().all()
+
+
+@pytest.mark.parametrize("text", ENCODED)
+def test_no_state_changes_in_a_step_that_is_not_finite(text: str) -> None:
+    codec = _core.create_codec(text)
+    options = text.partition("(")[2].rstrip(")")
+    states = [torch.zeros(-(-700 // codec.state_block(each))) for each in codec.states]
+    for step, bad in enumerate([0.0, 0.0, math.nan, 0.0, 0.0, 0.0]):
+        before, values = [each.clone() for each in states], gradient(700, step)
+        values[3] += bad
+        message = run(f"{codec.name}_encode", values, *states, options=options, step=step)
+        assert (gpu_codec_operators.without_end(message).numel() == 0) == (bad != 0)
+        assert all(map(torch.equal, before, states)) == (bad != 0)
 
 
 def test_a_tensor_without_elements() -> None:

@@ -128,7 +128,7 @@ def _check(folder: Path, way: str, warmup: Any, codec: str, saved_at: list[int],
     return sent_by_rank_0
 
 
-@pytest.mark.parametrize("way", ["DistributedOptimizer", "ddp group", thorough("ddp hipress"), "fsdp", "backend"])
+@pytest.mark.parametrize("way", ["DistributedOptimizer", "ddp group", "ddp hipress", "fsdp", "backend"])
 def test_the_warm_up_goes_on_where_the_job_was_saved(tmp_path: Path, way: str) -> None:
     # In the middle of the warm-up, at its end, and after it.
     sent = _check(tmp_path, way, 3, "onebit", [1, 3, 5], 7)

@@ -103,7 +103,8 @@ def test_no_device_changes_states_in_a_step_that_is_not_finite(topology: str) ->
 @each("topology", ["ps", "allgather", "hierarchical(allgather)"])
 def test_kernels_find_what_is_not_finite(topology: str, dtype: str) -> None:
     places = on_gpu(WORLD, 2, str(fake_driver()), HostKernels())
-    run(["onebit"], places, PATTERN, topology=topology, partitions=5, dtype=dtype)
+    codecs = CODECS if (topology, dtype) == ("ps", "float32") else ["onebit"]
+    run(codecs, places, PATTERN, topology=topology, partitions=5, dtype=dtype)
 
 
 @each("topology", ["ps", "ring", "allgather"])
