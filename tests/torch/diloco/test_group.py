@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 import hipress.torch as hp
 from hipress.torch.diloco import SparseLoCo
@@ -142,31 +144,68 @@ def test_what_it_refuses(tmp_path: Path) -> None:
     run(_refusals, 2, str(tmp_path))
 
 
-def _until_a_rank_leaves(folder: str) -> list[str]:
-    """The errors that rank 0's steps raise after rank 1 has left."""
-    with problem.carried(folder, timeout=8.0) as (rank, carrier):
-        trained = []
-        for options in ({"sync_every": 2}, {"preset": "sparseloco", "sync_every": 2}):
+def _with_a_late_rank(folder: str) -> list[str]:
+    """The errors of rank 0, whose steps wait in vain, and then of rank 1, which has come too late."""
+    with problem.carried(folder, timeout=4.0) as (rank, carrier):
+        told = dist.distributed_c10d._get_default_store()
+        said = []
+        ways: list[dict[str, Any]] = [{"sync_every": 2}, {"preset": "sparseloco", "sync_every": 2}]
+        for number, options in enumerate(ways):
             model = models.mlp(0, 24)
             optimizer = replay.inner_optimizer(model)
             diloco = hp.DiLoCo(model, optimizer, **options, **carrier)
             replay.inner_step(model, optimizer, rank, 1)
-            trained.append((model, optimizer, diloco))
-        del diloco
-        said = []
-        for model, optimizer, _ in trained if rank == 0 else []:
+            if rank == 1:
+                told.wait([f"raised {number}"])
             for step in (2, 3):
                 try:
                     replay.inner_step(model, optimizer, rank, step)
-                except hp.TransportError as error:
-                    said.append(str(error))
-        del trained
+                except hp.HipressError as error:
+                    said.append(f"{type(error).__name__}: {error}")
+            diloco.detach()
+            told.set(f"raised {number}", "")
         return said
 
 
-def test_a_lost_rank_ends_in_an_error_that_comes_again(tmp_path: Path) -> None:
-    said = run(_until_a_rank_leaves, 2, str(tmp_path))[0]
-    assert len(said) == 4
-    assert all("the process group failed" in each for each in said)
-    assert said[0] == said[1]
-    assert said[2] == said[3]
+def test_a_rank_that_is_too_late_ends_both_in_an_error_that_comes_again(tmp_path: Path) -> None:
+    waited, late = run(_with_a_late_rank, 2, str(tmp_path))
+    assert len(waited) == len(late) == 4
+    assert all("TransportError: the process group failed on rank 0" in each for each in waited)
+    assert all(
+        re.match(r"PeerLost: rank 0 of 2 has left the job \(it ended with TransportError: .* after 2 steps\)", each)
+        for each in late
+    )
+    for said in (waited, late):
+        assert said[0] == said[1]
+        assert said[2] == said[3]
+
+
+def _with_an_error_on_one_rank(folder: str) -> str:
+    """The error of a rank's steps, where rank 0 refuses the first messages."""
+    with problem.carried(folder) as (rank, carrier):
+        model = models.mlp(0, 24)
+        optimizer = replay.inner_optimizer(model)
+        diloco = hp.DiLoCo(model, optimizer, preset="sparseloco", sync_every=2, **carrier)
+
+        def refused(gathered: Any) -> Any:
+            raise hp.CorruptPayload("a wrong checksum")
+
+        if rank == 0:
+            averaging: Any = diloco._averaging
+            averaging._messages[0].averages = refused
+        said = ""
+        for step in range(1, 5):
+            try:
+                replay.inner_step(model, optimizer, rank, step)
+            except hp.HipressError as error:
+                said = f"{type(error).__name__} in step {step}: {error}"
+        # Neither object goes before the other rank has its error.
+        dist.barrier()
+        return said
+
+
+def test_an_error_of_one_rank_reaches_the_others_at_the_next_exchange(tmp_path: Path) -> None:
+    refused, other = run(_with_an_error_on_one_rank, 2, str(tmp_path))
+    assert refused == "CorruptPayload in step 4: a wrong checksum"
+    why = "it ended with CorruptPayload: a wrong checksum after 2 steps"
+    assert other.startswith(f"PeerLost in step 4: rank 0 of 2 has left the job ({why})")

@@ -14,6 +14,7 @@ import torch
 
 import hipress.torch as hp
 from hipress.torch.diloco.group_averaging import GroupAveraging
+from hipress.torch.diloco.left_ranks import LeftRanks
 from tests.torch import models
 from tests.torch.diloco import replay
 from tests.torch.optim import problem
@@ -210,7 +211,8 @@ def _sums(folder: str) -> tuple[float, float]:
             lacking.add_(sum(each) / 2 - average)
             return float(lacking.abs().max())
 
-        before, after = (GroupAveraging(parameters, codec, "ps", carrier["group"]) for codec in ("onebit", "none"))
+        given = carrier["group"], LeftRanks(carrier["group"])
+        before, after = (GroupAveraging(parameters, codec, "ps", *given) for codec in ("onebit", "none"))
         held_back = [exchange(before, number) for number in range(3)]
         states = before.codec_states()
         assert states is not None

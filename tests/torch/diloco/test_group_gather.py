@@ -15,6 +15,7 @@ import hipress.torch as hp
 from hipress.torch.diloco import SparseLoCo, group_gather
 from hipress.torch.diloco.group_gather import GroupGather
 from hipress.torch.diloco.group_ranks import GroupRanks
+from hipress.torch.diloco.left_ranks import LeftRanks
 from hipress.torch.diloco.sparseloco import SparseAveraging
 from tests.torch.ddp.training import process_group
 from tests.torch.ranks import run
@@ -61,7 +62,7 @@ def test_only_used_bytes_travel(adaptive: bool, fewer: int, tmp_path: Path) -> N
 def _buffers(folder: str) -> list[list[int]]:
     """Two fragments that are on their way at once; messages of other lengths on each rank, and of zeros only."""
     with process_group(folder) as (rank, _):
-        gather = GroupGather(dist.group.WORLD, [6, 3])
+        gather = GroupGather(dist.group.WORLD, [6, 3], LeftRanks(dist.group.WORLD))
         message = torch.zeros(6, dtype=torch.uint8)
         message[: 2 * rank] = torch.arange(1, 2 * rank + 1)
         first = gather(0, message)
@@ -80,7 +81,7 @@ def test_every_rank_gets_every_buffer(world: int, tmp_path: Path) -> None:
 
 def _while_the_other_trains(folder: str) -> list[list[int]]:
     with process_group(folder) as (rank, _):
-        gather = GroupGather(dist.group.WORLD, [1])
+        gather = GroupGather(dist.group.WORLD, [1], LeftRanks(dist.group.WORLD))
         begun = Path(folder, "begun")
         if rank == 1:
             _until(begun)  # rank 0's call has returned before this rank has sent anything

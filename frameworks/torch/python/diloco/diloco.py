@@ -19,6 +19,7 @@ from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, chec
 from hipress.torch.diloco.codec_state import load_codecs, saved_codecs, unchanged_by_errors
 from hipress.torch.diloco.fragments import fragments_of
 from hipress.torch.diloco.group_ranks import GroupRanks
+from hipress.torch.diloco.inner_steps import InnerSteps
 from hipress.torch.diloco.outer import OuterParameters, check_outer_optimizer
 from hipress.torch.diloco.presets import preset as preset_named
 from hipress.torch.diloco.ranks import EngineRanks, Ranks
@@ -31,9 +32,10 @@ from hipress.torch.diloco.sparseloco import SparseAveraging, SparseLoCo
 from hipress.torch.diloco.state import Exchange
 from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.synchronizer import GradientSynchronizer
+from hipress.unfinished import described
 
 #: In the error of a rank that has left without an exception.
-_ENDED = re.compile(r"has left the job \(it (called|ended without) shutdown\(\)( after \d+ steps)?\)")
+_ENDED = re.compile(r"has left the job \(it (called|ended without) (shutdown|detach)\(\)( after \d+ steps)?\)")
 
 
 class DiLoCo(NotCopied):
@@ -116,13 +118,13 @@ class DiLoCo(NotCopied):
         self._check = ReplicaCheck(
             lambda found: ranks.agree(lambda: found), self._outer.values.items, counted="exchange"
         )
-        self._step = 0
+        self._steps = InnerSteps()
         self._exchanges = 0  # begun since the start of the training, before a checkpoint too
         self._applied = 0
         self._exchange: Exchange | None = None
         self._error: HipressError | None = None
         self._swapped = False
-        self._ranks.leaves_with(self)
+        self._ranks.leaves_with(self._steps)
         self._skipped = SkippedSteps(inner_optimizer)
         self._hooks = [
             inner_optimizer.register_step_pre_hook(lambda *_: self._before_step()),
@@ -172,41 +174,40 @@ class DiLoCo(NotCopied):
 
     def _after_step(self) -> None:
         self._skipped.after_step()
-        self._step += 1
-        try:
-            if self._exchange is not None and self._exchange.due == self._step:
+        self._steps.taken += 1
+        with self._leaving_on_errors():
+            if self._exchange is not None and self._exchange.due == self._steps.taken:
                 self._apply(self._exchange)
-            fragment = self._schedule.begins(self._step)
+            fragment = self._schedule.begins(self._steps.taken)
             if fragment is not None:
                 exchange = self._begun(fragment)
-                if exchange.due == self._step:
+                if exchange.due == self._steps.taken:
                     self._apply(exchange)
-        except (PeerLost, TransportError) as error:
-            self._error = self._explained(error)
-            raise self._error from error
+
+    @contextmanager
+    def _leaving_on_errors(self) -> Iterator[None]:
+        """After an error within it this rank takes part in no more exchanges, and tells the others."""
+        try:
+            yield
         except HipressError as error:
-            self._error = error
+            lost = isinstance(error, PeerLost | TransportError)
+            self._error = self._explained(error) if lost else error
+            self._ranks.leave(f"it ended with {described(error)}")
+            if lost:
+                raise self._error from error
             raise
 
     def _explained(self, error: HipressError) -> HipressError:
         """A rank that has ended with fewer steps looks like a lost one."""
         kind = Mismatch if _ENDED.search(str(error)) else type(error)
         return kind(
-            f"{error}. This rank waited for an exchange after {self._step} inner steps; if another one has ended with "
-            "fewer, call DiLoCo.detach() on all ranks at the end of training: they then end together"
+            f"{error}. This rank waited for an exchange after {self._steps.taken} inner steps; if another one has "
+            "ended with fewer, call DiLoCo.detach() on all ranks at the end of training: they then end together"
         )
-
-    def steps_taken(self) -> int:
-        """Number of inner steps, which the other ranks' errors name when this rank leaves the job."""
-        return self._step
-
-    def unfinished(self) -> str | None:
-        """None: between exchanges a rank owes the others nothing."""
-        return None
 
     def _begun(self, fragment: int, *, with_others: bool = False) -> Exchange:
         """`with_others`: this rank's training has ended, and the others have said which fragment they exchange."""
-        answered = None if with_others else self._roll_call.call(fragment, self._step, self._applied)
+        answered = None if with_others else self._roll_call.call(fragment, self._steps.taken, self._applied)
         values = {name: self._outer.pseudo_gradient(name, self._inner[name]) for name in self._fragments[fragment]}
         arrived = self._averaging.start(fragment, values, self._exchanges)
         self._exchanges += 1
@@ -216,7 +217,7 @@ class DiLoCo(NotCopied):
                 answered()
             return arrived()
 
-        self._exchange = Exchange(fragment, self._step + self._schedule.overlap_steps, averages)
+        self._exchange = Exchange(fragment, self._steps.taken + self._schedule.overlap_steps, averages)
         return self._exchange
 
     @torch.no_grad()
@@ -263,7 +264,7 @@ class DiLoCo(NotCopied):
             self._exchange.averages()
         own = self._ranks.rank, self._ranks.world
         residuals, codecs = saved_residuals(self._averaging.residuals(), *own), saved_codecs(self._averaging, *own)
-        counted = states.Counted(self._step, self._exchanges)
+        counted = states.Counted(self._steps.taken, self._exchanges)
         return states.saved(self._outer, self._settings(), counted, self._exchange, residuals, codecs)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -290,7 +291,7 @@ class DiLoCo(NotCopied):
             self._ranks.agree(described)
         first = state if isinstance(state, Mapping) else state[0]
         self._outer.load(first)
-        self._step = first["step"]
+        self._steps.taken = first["step"]
         self._exchanges = states.exchanges_of(first, self._schedule.distance)
         self._applied = 0
         self._exchange = states.exchange_of(first)
@@ -313,10 +314,16 @@ class DiLoCo(NotCopied):
         self._skipped.end()
         if self._error is not None:
             return
+        with self._leaving_on_errors():
+            self._join_others()
+        self._exchange = None
+        self._ranks.all_left()
+
+    def _join_others(self) -> None:
         if self._exchange is not None:
             self._exchange.averages()
         while True:
-            fragment, applied = self._roll_call.call(None, self._step, self._applied)()
+            fragment, applied = self._roll_call.call(None, self._steps.taken, self._applied)()
             # The others have used it before they began another exchange, or before they ended.
             if self._exchange is not None and (fragment is not None or applied > self._applied):
                 self._apply(self._exchange)
@@ -325,4 +332,3 @@ class DiLoCo(NotCopied):
             exchange = self._begun(fragment, with_others=True)
             if self._schedule.overlap_steps == 0:
                 self._apply(exchange)
-        self._exchange = None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch.distributed as dist
 
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.diloco.averaging import Values
+from hipress.torch.diloco.left_ranks import LeftRanks
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
@@ -24,7 +26,12 @@ class GroupAveraging:
     takes_codec_states = True
 
     def __init__(
-        self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str, group: dist.ProcessGroup
+        self,
+        parameters: Mapping[str, torch.Tensor],
+        codec: str,
+        topology: str,
+        group: dist.ProcessGroup,
+        left_ranks: LeftRanks,
     ) -> None:
         for name, each in parameters.items():
             if each.dtype != torch.float32:
@@ -39,14 +46,25 @@ class GroupAveraging:
             )
         shapes = {name: shape_of(each) for name, each in parameters.items()}
         self._average = GroupAverage(shapes, group, options)
+        self._left_ranks = left_ranks
 
     def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
         """See Averaging."""
-        done = self._average.start(list(values.items()), number)
+        averaged: Future[Values] = Future()
+
+        def end(done: torch.futures.Future[Any]) -> None:
+            try:
+                done.wait()
+            except Exception as error:
+                averaged.set_exception(error)
+            else:
+                averaged.set_result(values)
+
+        self._average.start(list(values.items()), number).add_done_callback(end)
+        left_ranks = self._left_ranks
 
         def arrived() -> Values:
-            done.wait()
-            return values
+            return left_ranks.wait(averaged)
 
         return arrived
 

@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from hipress.errors import CorruptPayload
 from hipress.torch.diloco.group_failure import failing
+from hipress.torch.diloco.left_ranks import LeftRanks
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.stage import Stage
@@ -40,15 +41,16 @@ class GroupGather:
     Arguments:
         sizes: of the buffers by fragment, in bytes, the same on all ranks.
 
-    A call returns what waits for the buffers of all ranks, in their order. That raises TransportError; CorruptPayload
-    if a rank announces a size that no message of this fragment has.
+    A call returns what waits for the buffers of all ranks, in their order. That raises TransportError; PeerLost if a
+    rank has left; CorruptPayload if a rank announces a size that no message of this fragment has.
     """
 
-    def __init__(self, group: dist.ProcessGroup, sizes: Sequence[int]) -> None:
+    def __init__(self, group: dist.ProcessGroup, sizes: Sequence[int], left_ranks: LeftRanks) -> None:
         rank, world = group.rank(), group.size()
         with failing(rank, world, "while it made a group for DiLoCo's messages"):
             own = group_calls.known_to_torch(group, torch.device("cpu"))(range(world))
         self._sent = [0]
+        self._left_ranks = left_ranks
         # The thread must not hold this object: it ends when the object is forgotten.
         self._stage = Stage("hipress-gather", functools.partial(_gather, own, list(sizes), self._sent))
 
@@ -61,7 +63,7 @@ class GroupGather:
         """`message`: uint8 of the fragment's size, which nothing else touches."""
         given = _Given(fragment, message)
         self._stage.put(given)
-        return given.gathered.result
+        return functools.partial(self._left_ranks.wait, given.gathered)
 
 
 def _gather(group: Group, sizes: Sequence[int], sent: list[int], given: _Given) -> None:

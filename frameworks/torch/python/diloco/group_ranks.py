@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from hipress.torch.diloco.averaging import Averaging
 from hipress.torch.diloco.group_averaging import GroupAveraging
 from hipress.torch.diloco.group_failure import failing
 from hipress.torch.diloco.group_gather import GroupGather
+from hipress.torch.diloco.left_ranks import LeftRanks
 from hipress.torch.diloco.ranks import Gather
 from hipress.torch.diloco.shards import own_values
 from hipress.torch.process_groups.agreement import gather_texts
@@ -52,14 +54,28 @@ class GroupRanks:
 
     def gathers(self, sizes: Sequence[int]) -> Gather:
         """See Ranks. The zeros at the end of a buffer do not travel."""
-        return GroupGather(self._group, sizes)
+        return GroupGather(self._group, sizes, self._left_ranks)
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""
-        return GroupAveraging(parameters, codec, topology, self._group)
+        return GroupAveraging(parameters, codec, topology, self._group, self._left_ranks)
 
     def leaves_with(self, step: Step) -> None:
-        """See Ranks: a process group does not say why a rank has left."""
+        """See Ranks."""
+        self._left_ranks.leaves_with(step)
+
+    def leave(self, why: str) -> None:
+        """See Ranks."""
+        self._left_ranks.leave(why)
+
+    def all_left(self) -> None:
+        """See Ranks."""
+        self._left_ranks.all_left()
+
+    @functools.cached_property
+    def _left_ranks(self) -> LeftRanks:
+        """Made when the ranks have agreed: so all of them make it, and their numbers are equal."""
+        return LeftRanks(self._group)
 
     def _failing(self, doing: str) -> AbstractContextManager[None]:
         return failing(self.rank, self.world, doing)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -13,6 +14,7 @@ from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.agreement import agree
 from hipress.errors import NotInitialized
+from hipress.lifetime import Runtime
 from hipress.torch.diloco.averaging import Averaging, DenseAveraging
 from hipress.torch.state import broadcast_parameters
 from hipress.unfinished import Step
@@ -20,6 +22,8 @@ from hipress.unfinished import Step
 #: Begins to collect all ranks' messages about a fragment, uint8 of shape [n]; returns what waits for them. That raises
 #: PeerLost, Timeout, TransportError.
 Gather: TypeAlias = Callable[[int, torch.Tensor], Callable[[], list[torch.Tensor]]]
+
+_steps: weakref.WeakKeyDictionary[Runtime, list[Step]] = weakref.WeakKeyDictionary()
 
 
 class Ranks(Protocol):
@@ -42,6 +46,12 @@ class Ranks(Protocol):
 
     def leaves_with(self, step: Step) -> None:
         """The other ranks' errors name its number of steps when this rank leaves."""
+
+    def leave(self, why: str) -> None:
+        """This rank takes part no more, and the others' exchanges end with an error that says why."""
+
+    def all_left(self) -> None:
+        """No rank takes part any more."""
 
 
 class EngineRanks:
@@ -94,7 +104,16 @@ class EngineRanks:
 
     def leaves_with(self, step: Step) -> None:
         """See Ranks."""
-        runtime.current().steps.add(step)
+        process = runtime.current()
+        process.steps.add(step)
+        # The program may forget its objects before it leaves.
+        _steps.setdefault(process, []).append(step)
+
+    def leave(self, why: str) -> None:
+        """See Ranks. The engine ends the job with the error."""
+
+    def all_left(self) -> None:
+        """See Ranks. The engine knows which operations wait."""
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""

@@ -7,6 +7,8 @@ later than those of all others.
 
 from __future__ import annotations
 
+import weakref
+
 import torch
 
 #: The attribute by which a scaler knows optimizers that unscale gradients, and skip steps, themselves. It calls their
@@ -18,7 +20,8 @@ class SkippedSteps:
     """Makes a scaler call the optimizer's step() after an overflow, too; the step then changes nothing."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self._optimizer = optimizer
+        # The optimizer holds DiLoCo, and so this object: all of them go when the program forgets them.
+        self._optimizer = weakref.ref(optimizer)
         self._kept: list[tuple[torch.Tensor, torch.Tensor]] = []
         # Fused optimizers do it in their kernels.
         self._ours = not getattr(optimizer, _HANDLES_SCALES, False)
@@ -28,14 +31,15 @@ class SkippedSteps:
     @torch.no_grad()
     def before_step(self) -> None:
         """Does the scaler's work: unscales the gradients, or hides them from the optimizer after an overflow."""
-        found = getattr(self._optimizer, "found_inf", None)
-        if not self._ours or found is None:
+        optimizer = self._optimizer()
+        found = getattr(optimizer, "found_inf", None)
+        if not self._ours or optimizer is None or found is None:
             return
-        scale = getattr(self._optimizer, "grad_scale", None)
+        scale = getattr(optimizer, "grad_scale", None)
         # Optimizers such as torch's Adam refuse both where they do not use them. The scaler deletes them afterwards.
         for name in ("found_inf", "grad_scale"):
-            setattr(self._optimizer, name, None)
-        parameters = [each for group in self._optimizer.param_groups for each in group["params"]]
+            setattr(optimizer, name, None)
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
         if bool(found):
             self._kept = [(each, each.grad) for each in parameters if each.grad is not None]
             for each, _ in self._kept:
@@ -55,6 +59,7 @@ class SkippedSteps:
 
     def end(self) -> None:
         """The scaler does it again."""
-        if self._ours:
-            delattr(self._optimizer, _HANDLES_SCALES)
-            self._ours = False
+        optimizer = self._optimizer()
+        if self._ours and optimizer is not None:
+            delattr(optimizer, _HANDLES_SCALES)
+        self._ours = False

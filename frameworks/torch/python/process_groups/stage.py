@@ -8,12 +8,13 @@ group's collectives in the same order on all ranks.
 from __future__ import annotations
 
 import atexit
+import functools
 import queue
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Batch = TypeVar("Batch")
 
@@ -21,21 +22,26 @@ Batch = TypeVar("Batch")
 _SECONDS_AT_EXIT = 2.0
 #: And this long for the threads of Gloo, which need a moment of a core.
 _SECONDS_FOR_GLOO = 0.05
-_running: weakref.WeakKeyDictionary[threading.Thread, queue.SimpleQueue[Any]] = weakref.WeakKeyDictionary()
+#: What ends each thread.
+_running: weakref.WeakKeyDictionary[threading.Thread, Callable[[], None]] = weakref.WeakKeyDictionary()
 
 
 class Stage(Generic[Batch]):
-    """Runs `work(batch)` in a thread. `work` must not raise."""
+    """Runs `work(batch)` in a thread. `work` must not raise.
 
-    def __init__(self, name: str, work: Callable[[Batch], None]) -> None:
+    `last`: the thread's last batch, when this object is closed or forgotten, or when the process ends.
+    """
+
+    def __init__(self, name: str, work: Callable[[Batch], None], last: Batch | None = None) -> None:
         self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=_run, args=(self._batches, work), name=name, daemon=True)
         self._thread.start()
-        _running[self._thread] = self._batches
+        # The thread holds the queue only, so that a forgotten stage ends.
+        end = functools.partial(_end, self._batches, last)
+        _running[self._thread] = end
         atexit.unregister(_end_all)  # it runs once, and only in processes that had stages
         atexit.register(_end_all)
-        # The thread holds the queue only, so that a forgotten stage ends.
-        self._end = weakref.finalize(self, self._batches.put, None)
+        self._end = weakref.finalize(self, end)
 
     def put(self, batch: Batch) -> None:
         """Hands a batch over; returns at once."""
@@ -53,13 +59,19 @@ def _run(batches: queue.SimpleQueue[Batch | None], work: Callable[[Batch], None]
         batch = None  # while the thread waits, its tensors are free
 
 
+def _end(batches: queue.SimpleQueue[Batch | None], last: Batch | None) -> None:
+    if last is not None:
+        batches.put(last)
+    batches.put(None)
+
+
 # A daemon thread that deletes a torch Work while the interpreter ends would abort the process: its destructor takes
 # Python's lock, and Python ends such a thread there.
 def _end_all() -> None:
     end = time.monotonic() + _SECONDS_AT_EXIT
     running = list(_running.items())
-    for _, batches in running:
-        batches.put(None)
+    for _, end_thread in running:
+        end_thread()
     for thread, _ in running:
         thread.join(max(0.0, end - time.monotonic()))
     # A thread of Gloo wakes the thread that waits for a Work, and drops its own reference later. The last reference
