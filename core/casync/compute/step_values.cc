@@ -17,6 +17,10 @@ StepValues::~StepValues() = default;
 
 void StepValues::arm(uint32_t stepNumber) {
   step = stepNumber;
+  if (const auto awaited = std::exchange(awaited_, nullptr)) {
+    awaited->settleAlone(workerStates);
+    awaited->settleAlone(aggregatorStates);
+  }
   settleStates(false);  // values that a failed step has left
   scaled.release();
   for (SumState& sum : sums) sum = {};
@@ -41,9 +45,9 @@ void StepValues::endReading(const Task& task) {
 
 void StepValues::endStates() {
   const bool finite = !notFinite.load(std::memory_order_relaxed);
-  const auto ofStep = std::exchange(verdict, nullptr);
-  if (ofStep) return ofStep->leave(workerStates, aggregatorStates, finite);
-  settleStates(finite);
+  if (verdict == nullptr) return settleStates(finite);
+  awaited_ = std::exchange(verdict, nullptr);
+  awaited_->leave(workerStates, aggregatorStates, finite);
 }
 
 void StepValues::release() {

@@ -91,6 +91,8 @@ struct StepValues {
 
  private:
   void settleStates(bool keep);
+
+  std::shared_ptr<StepVerdict> awaited_;  // has the states of the last step
 };
 
 }  // namespace hipress

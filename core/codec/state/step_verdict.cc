@@ -2,6 +2,7 @@
 #include "core/codec/state/step_verdict.h"
 
 #include <utility>
+#include <vector>
 
 namespace hipress {
 
@@ -19,6 +20,11 @@ void StepVerdict::leave(std::shared_ptr<TensorStates> worker, std::shared_ptr<Te
   }
   --running_;
   settle();
+}
+
+void StepVerdict::settleAlone(const std::shared_ptr<TensorStates>& states) {
+  const MutexLock lock(mutex_);
+  if (std::erase(states_, states) > 0) states->settle(finite_);
 }
 
 void StepVerdict::close() {

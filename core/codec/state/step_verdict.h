@@ -22,6 +22,8 @@ class StepVerdict {
   /// Its tasks are complete: their new states, either may be nullptr, wait for the verdict. `finite`: whether
   /// the result is. All ranks say the same, because the results are the same.
   void leave(std::shared_ptr<TensorStates> worker, std::shared_ptr<TensorStates> aggregator, bool finite);
+  /// A tensor's next operation begins before the step's last one has left: its states do not wait any longer.
+  void settleAlone(const std::shared_ptr<TensorStates>& states);
   /// No other operation joins. The last operation to leave, or this call, settles the states.
   void close();
   /// Whether all states are settled, and all results were finite.

@@ -34,13 +34,14 @@ struct Pending {
 class Caller {
  public:
   Caller(Engine& engine, const Workload& workload, const std::vector<TensorHandle>& handles, Results& results,
-         Releases& releases, uint64_t seed)
+         Releases& releases, uint64_t seed, bool alone)
       : engine_(engine),
         workload_(workload),
         handles_(handles),
         results_(results),
         releases_(releases),
-        random_(seed) {}
+        random_(seed),
+        alone_(alone) {}
 
   void run(std::vector<size_t> tensors) {
     for (int step = 0; step < workload_.steps; ++step) {
@@ -56,6 +57,8 @@ class Caller {
       }
       random_.shuffle(pending);
       while (!pending.empty()) take(pending, step);
+      // Steps of several callers overlap, and end when a tensor comes again.
+      if (alone_ && !tensors.empty()) engine_.endStep(handles_[tensors.front()]);
     }
   }
 
@@ -96,6 +99,7 @@ class Caller {
   Results& results_;
   Releases& releases_;
   Random random_;
+  const bool alone_;  // no other caller has tensors of this engine
 };
 
 void runRank(Engine& engine, const Workload& workload, Results& results, Releases& releases, uint64_t seed) {
@@ -109,12 +113,14 @@ void runRank(Engine& engine, const Workload& workload, Results& results, Release
     spec.priority = static_cast<int>(random.below(5));  // the ranks' priorities may differ
     handles[tensor] = engine.declare({std::move(spec)}).front();
   }
+  if (workload.bySteps) engine.settleBySteps(handles);
   const auto callers = workload.inOrder ? 1 : static_cast<int>(1 + random.below(3));
   std::vector<std::vector<size_t>> shares(static_cast<size_t>(callers));
   for (const size_t tensor : order) shares[random.below(shares.size())].push_back(tensor);
   const uint64_t callerSeed = random.seed();
   inThreads(callers, [&](int index) {
-    Caller caller(engine, workload, handles, results, releases, callerSeed + static_cast<uint64_t>(index));
+    Caller caller(engine, workload, handles, results, releases, callerSeed + static_cast<uint64_t>(index),
+                  callers == 1);
     caller.run(shares[static_cast<size_t>(index)]);
   });
 }

@@ -92,6 +92,7 @@ Workload randomWorkload(Random& random, int worldSize, int tensors) {
   workload.seed = random.seed();
   workload.worldSize = worldSize;
   workload.steps = static_cast<int>(2 + random.below(3));
+  workload.bySteps = random.oneIn(2);
   for (int index = 0; index < tensors; ++index) {
     workload.specs.push_back(randomSpec(random, static_cast<size_t>(index), worldSize));
   }

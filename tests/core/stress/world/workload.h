@@ -21,6 +21,7 @@ struct Workload {
   uint64_t seed = 0;
   int worldSize = 1;
   int steps = 1;
+  bool bySteps = false;  ///< The states of all tensors change together.
   bool inOrder = false;  ///< Ranks submit in the same order, which is a must without pipelining.
   std::vector<TensorSpec> specs;
 };
