@@ -102,8 +102,9 @@ struct Synchronization {
       const std::string text = errorText(*failure);
       completion(&text);
     };
+    const auto ofStep = together;  // the operation may end, and with it this object, before the call returns
     submitViews(tensor, std::move(submission));
-    if (together != nullptr) together->begun();
+    if (ofStep != nullptr) ofStep->begun();
   }
 };
 
