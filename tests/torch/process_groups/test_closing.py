@@ -148,7 +148,7 @@ _WAYS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
 
 #: Of these a model costs milliseconds; others make groups, or look for a loss scaler among all objects.
 _QUICK = ("DiLoCo", "SparseLoCo")
-_SHORT = [(way, 8) for way in _WAYS if way not in (*_QUICK, "hook, hierarchical")]
+_SHORT = [(way, 5) for way in _WAYS if way not in (*_QUICK, "hook, hierarchical")]
 _LONG = [((way, 200) if way in _QUICK else thorough(way, 200)) for way in _WAYS]
 
 
@@ -282,6 +282,7 @@ def _memory_of_a_gpu(_rank: int) -> list[tuple[int, int]]:
     return blocks
 
 
+@pytest.mark.thorough
 def test_averages_that_are_gone_leave_no_memory_of_a_gpu(tmp_path: Path) -> None:
     for blocks in run(_memory_of_a_gpu, 2, str(tmp_path)):
         assert blocks[3:] == blocks[1:2] * 7, blocks
