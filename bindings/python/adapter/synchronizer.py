@@ -200,7 +200,8 @@ class TensorList:
     def exact_tensors(self) -> tuple[str, ...]:
         """The names of the tensors that travel without a codec."""
         raw = self._engine.travel_raw(self._handles)
-        groups = {group: self._is_raw(group) for index in range(len(self)) if (group := self.group(index)) is not None}
+        named = {self.group(index) for index in range(len(self))}
+        groups = {group: self._is_raw(group) for group in named if group is not None}
         exact = (groups.get(self.group(index) or "", alone) for index, alone in enumerate(raw))
         return tuple(tensor.name for tensor, is_exact in zip(self._tensors, exact, strict=True) if is_exact)
 
@@ -384,8 +385,8 @@ class TensorList:
         self._loss_scale = scale
 
     def settle_by_steps(self) -> None:
-        """From now on the owner of the list calls end_step() after each step, because a loss scaler leaves out a whole
-        step: if one result of it is not finite, codecs keep what they kept before it."""
+        """From now on the owner of the list calls end_step() after each step. If one result of a step is not finite,
+        the states of all codecs are those from before the step, because a loss scaler leaves out whole steps."""
         self._running_process()
         if not self._by_steps:
             self._engine.settle_by_steps(self._handles)

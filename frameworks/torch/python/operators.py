@@ -45,7 +45,7 @@ except OSError as error:
 
 
 def check_is_tensor(given: object, operation: str, name: str | None = None) -> None:
-    """Raises InvalidArgument for what is no tensor of torch, such as an array of NumPy."""
+    """Raises InvalidArgument if the argument is not a torch.Tensor, for example a NumPy array."""
     if not isinstance(given, torch.Tensor):
         kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
         remedy = "torch.from_numpy()" if kind == "numpy.ndarray" else "torch.as_tensor()"

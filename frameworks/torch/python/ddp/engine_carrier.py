@@ -102,8 +102,8 @@ class EngineCarrier:
         return result
 
     def _submit(self, index: int, gradient: torch.Tensor) -> int:
-        # DDP hands over zeros for a parameter that this rank has not used. A codec must not send what it held back
-        # of it: if no rank has used it, DDP throws the average away.
+        # DDP hands over zeros for a parameter that this rank has not used. The residual of an absent gradient stays: if
+        # no rank has used the parameter, DDP throws the average away.
         if gradient.numel() and not gradient[(0,) * gradient.dim()] and not gradient.any():
             return self._synchronizer.submit_absent(index, gradient)
         return self._synchronizer.submit(index, gradient)

@@ -35,7 +35,7 @@ _made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictio
 
 @dataclass
 class _Record:
-    """What the thread tells of this rank. It does not hold the object below, which ends it when it is forgotten."""
+    """What the thread tells of this rank. The thread holds this and not LeftRanks, whose end must end the thread."""
 
     store: Store
     rank: int

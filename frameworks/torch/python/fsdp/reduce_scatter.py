@@ -118,7 +118,7 @@ class ReduceScatterState:
             unit.steps = int(done)
 
     def close(self) -> None:
-        """Frees what the reduce-scatters have. All ranks call it, between two steps.
+        """Frees the buffers and groups of the reduce-scatters. All ranks call it, between two steps.
 
         From then on FSDP2 sums exactly, also if this raises the error of the last step because no call has raised it.
         """

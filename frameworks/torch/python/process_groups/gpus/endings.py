@@ -31,8 +31,8 @@ _used: weakref.WeakSet[Side] = weakref.WeakSet()
 def tell_at_exit(side: Side) -> None:
     """When the process ends, writes the error of the side's work to the log if no call has raised it.
 
-    The exit code stays what it was: no handler of Python can change it, except by ending the process before other
-    handlers have run.
+    The process keeps its exit code. A handler at exit could change the code only by ending the process before the
+    other handlers have run.
     """
     if not _used:
         atexit.register(_tell_all)
