@@ -159,6 +159,17 @@ RESULTS: dict[str, tuple[str, ...]] = {
         )
         for rate in CHOSEN_RATES
     },
+    # Topology "auto" between two ranks, beside ps.
+    "two-ranks-small": (
+        *("train.py", "--world", "2", "--model", "small", "--codec", "int8", "--topology", "auto", "--steps", "2000"),
+        *("--peer", "ddp,hook-int8,hook-int8-ps"),
+    ),
+    **{
+        f"two-ranks-{rate}-resnet50": _sync(
+            *(2, rate, "resnet50", "--topology", "ps,allgather", "--codec", "none,int8,onebit", "--peer", "gloo-fp32"),
+        )
+        for rate in CHOSEN_RATES
+    },
     "train-4-1gbit-resnet50-mxnet": (
         *("train.py", "--framework", "mxnet", "--nodes", "4", "--rate", "1gbit", "--model", "resnet50"),
         *("--steps", "7", "--codec", "onebit", "--peer", "dist-sync,dist-sync-2bit,horovod"),

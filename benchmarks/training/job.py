@@ -13,17 +13,21 @@ DIST_SYNC = ("dist-sync", "dist-sync-2bit")
 #: The peers by framework. They are listed here, so that the command line needs no framework. powerSGD_hook is missing:
 #: over Gloo it starts the operations of several buckets in an order that differs between ranks, and the process ends.
 PEERS = {
-    "torch": ("ddp", "ddp-fp16", "ddp-bf16", "hook-int8", "hook-int4", "hook-onebit", "hook-auto", "horovod"),
+    "torch": (
+        *("ddp", "ddp-fp16", "ddp-bf16"),
+        *("hook-int8", "hook-int8-ps", "hook-int4", "hook-onebit", "hook-auto"),
+        "horovod",
+    ),
     "mxnet": (*DIST_SYNC, "horovod"),
 }
 #: Process groups by the device on which the model computes, the default first.
 GROUPS = {"cpu": ("gloo",), "cuda": ("nccl", "gloo")}
-MODELS = {"torch": ("resnet50", "bert-base", "matrices"), "mxnet": ("resnet50",)}
+MODELS = {"torch": ("resnet50", "bert-base", "matrices", "small"), "mxnet": ("resnet50",)}
 #: Default batch sizes of each rank, in images or texts: computing takes about as long as uncompressed synchronisation
 #: at 1 Gbit/s, with four ranks on two cores.
-BATCH_SIZES = {"resnet50": 3, "bert-base": 4, "matrices": 32}
+BATCH_SIZES = {"resnet50": 3, "bert-base": 4, "matrices": 32, "small": 32}
 #: The same on a GPU, which four ranks share.
-GPU_BATCH_SIZES = {"resnet50": 32, "bert-base": 32, "matrices": 1024}
+GPU_BATCH_SIZES = {"resnet50": 32, "bert-base": 32, "matrices": 1024, "small": 1024}
 #: Peers with processes or an environment of their own. If one of them fails, the others are measured.
 APART = (*DIST_SYNC, "horovod")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-50 and BERT-base in plain torch operations, and a few matrices, with random batches, as a step's cost does not
-depend on values.
+"""ResNet-50 and BERT-base in plain torch operations, a few matrices, and a small network, with random batches, as a
+step's cost does not depend on values.
 
 The models have as many parameters as in models/*.json; in BERT torch keeps queries, keys and values in one tensor.
 """
@@ -127,7 +127,21 @@ def _vectors(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(count, MATRIX), torch.randn(count, MATRIX)
 
 
+#: Width of the small network: of its steps most is the call of each operation.
+NARROW = 64
+
+
+def _small() -> nn.Module:
+    """A model of 17,226 parameters in 6 tensors."""
+    return nn.Sequential(nn.Linear(NARROW, 128), nn.ReLU(), nn.Linear(128, NARROW), nn.ReLU(), nn.Linear(NARROW, 10))
+
+
+def _rows(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(count, NARROW), torch.randint(10, (count,))
+
+
 WORKLOADS = {
+    "small": Workload(_small, _rows, functional.cross_entropy),
     "matrices": Workload(_matrices, _vectors, functional.mse_loss),
     "resnet50": Workload(resnet50, _images, functional.cross_entropy),
     "bert-base": Workload(Bert, _texts, functional.mse_loss),

@@ -72,12 +72,12 @@ def ddp_half(workload: Workload, hook: Any) -> Training:
     return _training(model, _sgd(model), workload)
 
 
-def hooked(workload: Workload, codec: str) -> Training:
+def hooked(workload: Workload, codec: str, topology: str = "auto") -> Training:
     """DistributedDataParallel with HiPress' hook."""
     import hipress.torch.ddp
 
     model = DistributedDataParallel(workload.make())
-    hipress.torch.ddp.compress(model, codec)
+    hipress.torch.ddp.compress(model, codec, topology=topology)
     return _training(model, _sgd(model), workload)
 
 
@@ -107,6 +107,7 @@ PEERS: dict[str, Callable[[Workload], Training]] = {
     "ddp-fp16": partial(ddp_half, hook=default_hooks.fp16_compress_hook),
     "ddp-bf16": partial(ddp_half, hook=default_hooks.bf16_compress_hook),
     "hook-int8": partial(hooked, codec="int8"),
+    "hook-int8-ps": partial(hooked, codec="int8", topology="ps"),
     "hook-int4": partial(hooked, codec="int4"),
     "hook-onebit": partial(hooked, codec="onebit"),
     "hook-auto": automatic,

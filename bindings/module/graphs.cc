@@ -71,6 +71,13 @@ void bindGraphs(py::module_& module) {
   module.def("check_topology", &checkTopologyName, py::arg("name"),
              "Raises InvalidArgument, with all names, for an unknown one.");
 
+  module.def(
+      "resolved_topology",
+      [](const std::string& name, int worldSize) { return std::string(resolvedTopology(name, worldSize)); },
+      py::arg("name"), py::arg("world_size"),
+      "The topology that a name stands for: itself, unless it is \"auto\".");
+  module.def("is_direct", &isDirect, py::arg("topology"), "Whether no message has a sum of some ranks.");
+
   module.def("number_of_name", &numberOfName, py::arg("name"),
              "The number of a tensor's name for random rounding.");
   module.def("first_aggregator", &firstAggregator, py::arg("name"), py::arg("world_size"),

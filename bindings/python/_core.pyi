@@ -383,7 +383,7 @@ class TensorSpec:
         postscale: float = 1.0,
         root: int = 0,
         codec: str = "none",
-        topology: str = "ps",
+        topology: str = "auto",
         partitions: int = 0,
         min_compress_bytes: int = 0,
         group: str = "",
@@ -552,6 +552,12 @@ def build_topology(
 
 def check_topology(name: str) -> None:
     """Raises InvalidArgument, with all names, for an unknown topology."""
+
+def resolved_topology(name: str, world_size: int) -> str:
+    """The topology that a name stands for among so many ranks: itself, unless it is "auto"."""
+
+def is_direct(topology: str) -> bool:
+    """Whether no message has a sum of some ranks."""
 
 def number_of_name(name: str) -> int:
     """The number of a tensor's name for random rounding, the same in every process."""
@@ -797,7 +803,7 @@ class SlotProgram:
     """
 
     def __init__(
-        self, slots: Sequence[Slot], rank: int, world: int, topology: str = "ps", hosts: Sequence[int] = ()
+        self, slots: Sequence[Slot], rank: int, world: int, topology: str = "auto", hosts: Sequence[int] = ()
     ) -> None: ...
     @property
     def is_all_to_all(self) -> bool:

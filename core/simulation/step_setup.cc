@@ -67,7 +67,7 @@ void StepSimulation::check() const {
     if (gradient.codec >= static_cast<int>(description_.codecs.size()))
       throw invalidArgument(where + "the costs of its codec are missing");
     if (gradient.codec >= 0 && description_.codecs[static_cast<size_t>(gradient.codec)].mergesDecoded &&
-        gradient.topology != "ps" && gradient.topology != "allgather")
+        !isDirect(gradient.topology))
       throw invalidArgument(where + "its codec merges every contribution as decoded, and topology " +
                             gradient.topology + " sends sums of some ranks");
     if (!isWork(gradient.before) || !isWork(gradient.behind))

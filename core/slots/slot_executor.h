@@ -2,8 +2,8 @@
 //
 // Does the runs of a program (slot_program.h) on a device, which may be the host. A run puts its work on a
 // stream and returns; neither the host nor the stream waits for the other. The device writes the headers of
-// messages and checks those that come. Where it refuses a message, the average is zeros on all ranks, and all
-// ranks tell the error.
+// messages and checks those that come. Where an owner refuses a message, the average is zeros on all ranks,
+// and all ranks tell the error; in an allgather only the rank that refuses it.
 #pragma once
 
 #include <cstddef>

@@ -195,7 +195,7 @@ void bindProgram(py::module_& module) {
              return std::make_shared<SlotProgram>(
                  std::move(slots), SlotRanks{std::move(topology), rank, world, std::move(hosts)});
            }),
-           py::arg("slots"), py::arg("rank"), py::arg("world"), py::arg("topology") = "ps",
+           py::arg("slots"), py::arg("rank"), py::arg("world"), py::arg("topology") = "auto",
            py::arg("hosts") = std::vector<int>{})
       .def_property_readonly("is_all_to_all", &SlotProgram::isAllToAll)
       .def_property_readonly("hops", &SlotProgram::hops)

@@ -101,6 +101,7 @@ class AutomaticCodec:
 def ways_of(tensors: TensorList, codecs: Sequence[str]) -> list[Way]:
     """How the tensors may travel: with these codecs, by the topology that was asked for."""
     options, world = tensors.options, runtime.size()
+    topology = load_core().resolved_topology(options.topology, world)
     create = load_core().create_codec
     sent = [
         Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in tensors.tensors if each.has_gradient
@@ -115,7 +116,7 @@ def ways_of(tensors: TensorList, codecs: Sequence[str]) -> list[Way]:
             codec = create(options.codec_for.get(each.name, text))
             small = each.bytes < options.min_compress_bytes
             total += each.bytes if small else min(each.bytes, codec.max_encoded_bytes(each.elements))
-        found.append(Way(text, options.topology, total))
+        found.append(Way(text, topology, total))
     return found
 
 

@@ -21,8 +21,9 @@ class BesideCodec(ScalingOptions, AccuracyOptions, total=False):
         Option(
             '"ps": each rank averages its share of a gradient and encodes the average again. "allgather": each rank '
             'sends its encoded gradient to all others, which suits sparse codecs on few ranks. "ring", "butterfly": '
-            "ranks pass partial sums on, encoded again each time.{more_topologies}",
-            default="ps",
+            'ranks pass partial sums on, encoded again each time. "auto": "allgather" between two ranks, which is as '
+            'many bytes as "ps" and one hop fewer, and "ps" between more.{more_topologies}',
+            default="auto",
         ),
     ]
     min_compress_bytes: Annotated[

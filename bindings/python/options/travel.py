@@ -29,7 +29,11 @@ class CollectiveOptions(TypedDict, total=False):
     ]
     topology: Annotated[
         str,
-        Option('The topology: "ps", "ring", "butterfly", "allgather" or "hierarchical".', default="ps"),
+        Option(
+            'The topology: "ps", "ring", "butterfly", "allgather" or "hierarchical"; "auto" is "allgather" between two '
+            'ranks, and "ps" between more.',
+            default="auto",
+        ),
     ]
     partitions: Annotated[
         int,

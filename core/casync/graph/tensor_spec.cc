@@ -84,7 +84,7 @@ void checkSum(const Codec& codec, int worldSize, const std::string& where) {
 /// Of codecs of which every contribution counts as decoded: a topology that encodes partial sums, or adds
 /// elements without a codec on a host, would give a message of some ranks the weight of one rank.
 void checkMergesDecoded(const AllreduceOptions& options, const Codec& codec, const std::string& where) {
-  if (options.topology == "ps" || options.topology == "allgather") return;
+  if (isDirect(options.topology)) return;
   throw unsupported(where + "codec " + std::string(codec.name()) +
                     " merges every rank's values as decoded from its message, and topology " +
                     options.topology + " sends sums of some ranks; use ps or allgather, or another codec");

@@ -13,6 +13,7 @@ namespace hipress {
 namespace {
 
 constexpr std::string_view kHierarchical = "hierarchical";
+constexpr std::string_view kAuto = "auto";
 constexpr std::array<std::pair<std::string_view, AddExchange>, 4> kFlat = {
     {{"ps", addPs}, {"ring", addRing}, {"butterfly", addButterfly}, {"allgather", addAllgather}}};
 
@@ -50,12 +51,20 @@ const std::vector<std::string>& topologyNames() {
   return names;
 }
 
+std::string_view resolvedTopology(std::string_view name, int worldSize) {
+  if (name != kAuto) return name;
+  // Between two ranks an allgather has as many bytes as ps, and one hop and one lossy encoding fewer.
+  return worldSize == 2 ? "allgather" : "ps";
+}
+
 void checkTopologyName(std::string_view name) {
-  if (parse(name).exchange != nullptr) return;
+  if (name == kAuto || parse(name).exchange != nullptr) return;
   std::string known;
   for (const auto& each : topologyNames()) known += (known.empty() ? "" : ", ") + each;
-  throw invalidArgument("there is no topology '" + std::string(name) + "'; choose one of: " + known +
-                        "; hierarchical may name the topology between hosts, as in hierarchical(ring)");
+  throw invalidArgument(
+      "there is no topology '" + std::string(name) + "'; choose one of: " + known +
+      "; hierarchical may name the topology between hosts, as in hierarchical(ring), and auto is "
+      "allgather between two ranks and ps between more");
 }
 
 Exchange flatExchange(const TopologyContext& context, uint16_t partition) {
@@ -72,7 +81,7 @@ Exchange flatExchange(const TopologyContext& context, uint16_t partition) {
 
 TaskGraph buildTopology(std::string_view name, const TopologyContext& context) {
   checkTopologyName(name);
-  const Parsed topology = parse(name);
+  const Parsed topology = parse(resolvedTopology(name, context.worldSize));
   TaskGraph graph;
   const auto hosts = topology.hierarchical ? ranksByHost(context) : std::vector<std::vector<int>>{};
   for (uint16_t partition = 0; partition < context.partitions; ++partition) {
@@ -101,9 +110,8 @@ Encoders encodersOf(std::string_view topology, TopologyContext context) {
   return encoders;
 }
 
-bool hasDenseHops(std::string_view topology) {
-  const AddExchange exchange = flatTopology(topology);
-  return exchange == addPs || exchange == addAllgather;
+bool isDirect(std::string_view topology) {
+  return topology == kAuto || topology == "ps" || topology == "allgather";
 }
 
 bool crossesNetwork(std::string_view topology, const std::vector<int>& hosts, int worldSize) {

@@ -25,9 +25,13 @@ struct TopologyContext {
   bool mergesDecoded = false;
 };
 
-/// The names that users may give: ps, ring, butterfly, allgather, hierarchical. The last one may name the
-/// topology between hosts: "hierarchical(ring)"; the default is ps.
+/// The topologies' names: ps, ring, butterfly, allgather, hierarchical. The last one may name the topology
+/// between hosts, as in "hierarchical(ring)". Between hosts ps is the default. Users may also give "auto",
+/// the default: allgather between two ranks, and ps between more.
 const std::vector<std::string>& topologyNames();
+
+/// The topology that a name stands for among so many ranks: the name itself, unless it is "auto".
+std::string_view resolvedTopology(std::string_view name, int worldSize);
 
 /// Builds the graph of a topology. Throws InvalidArgument, with all names, for an unknown name.
 TaskGraph buildTopology(std::string_view name, const TopologyContext& context);
@@ -42,8 +46,10 @@ struct Encoders {
 /// Of partition 0. `context`: of any rank.
 Encoders encodersOf(std::string_view topology, TopologyContext context);
 
-/// Whether every rank may send to every other one at the same time. Otherwise a rank sends to few at a time.
-bool hasDenseHops(std::string_view topology);
+/// Whether every contribution goes from its rank to those that merge it, so that no message has a sum of some
+/// ranks. Every rank may then send to every other one at the same time; otherwise a rank sends to few at a
+/// time.
+bool isDirect(std::string_view topology);
 
 /// Whether values cross the network, where compression may pay.
 bool crossesNetwork(std::string_view topology, const std::vector<int>& hosts, int worldSize);

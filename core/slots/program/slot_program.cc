@@ -77,7 +77,7 @@ size_t hopsOfAll(const std::vector<Slot>& slots, SlotRanks ranks) {
 }  // namespace
 
 SlotProgram::SlotProgram(std::vector<Slot> slots, SlotRanks ranks)
-    : slots_(std::move(slots)), ranks_(std::move(ranks)), isAllToAll_(hasDenseHops(ranks_.topology)) {
+    : slots_(std::move(slots)), ranks_(std::move(ranks)), isAllToAll_(isDirect(ranks_.topology)) {
   if (ranks_.rank < 0 || ranks_.rank >= ranks_.world)
     throw invalidArgument("the rank of a program must be in its group");
   for (const Slot& slot : slots_) {

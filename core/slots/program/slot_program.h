@@ -26,7 +26,7 @@ inline constexpr size_t kSlotAlignment = 16;
 
 /// The ranks of a group, and how they average.
 struct SlotRanks {
-  std::string topology = "ps";
+  std::string topology = "auto";
   int rank = 0;
   int world = 1;
   std::vector<int> hosts;  ///< As of TopologyContext.

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hipress._library import load_core
 from hipress.secopa.plan.choice import RAW
 from hipress.secopa.profile.gradients import Gradient
 from hipress.secopa.profile.linked import LinkedCosts
 from hipress.secopa.profile.profile import CodecCosts, Profile
-
-#: The topologies that merge every rank's contribution as decoded from its message.
-_OF_VOTES = ("ps", "allgather")
 
 
 def objection(profile: Profile, codec: str, world: int, gradients: Iterable[Gradient]) -> str | None:
@@ -40,7 +38,7 @@ def suits(costs: CodecCosts | LinkedCosts, topology: str, grouped: bool) -> bool
         return not grouped
     if grouped and not costs.takes_groups:
         return False
-    return not costs.merges_decoded or topology in _OF_VOTES
+    return not costs.merges_decoded or bool(load_core().is_direct(topology))
 
 
 def takes(profile: Profile, codec: str, topology: str) -> bool:

@@ -54,7 +54,7 @@ def _check_codec(codec: _core.Codec, decision: Decision, world: int) -> None:
             f"codec {decision.codec} adds levels in 8 bits, which holds the sum of {codec.summed[2]} ranks at most, "
             f"and the plan is for {world}"
         )
-    if codec.merges_decoded and decision.topology not in ("ps", "allgather"):
+    if codec.merges_decoded and not load_core().is_direct(decision.topology):
         raise InvalidArgument(
             f"codec {decision.codec} merges every rank's values as decoded from its message, and topology "
             f"{decision.topology} sends sums of some ranks"

@@ -131,7 +131,7 @@ def _scaled(rank: int, hands_over: bool) -> list[str]:
 def test_codecs_that_keep_values_need_the_loss_scaler(tmp_path: Path, hands_over: bool) -> None:
     said = run(_scaled, 2, str(tmp_path), hands_over)[0]
     assert ("leaves out int4" in said[0]) != hands_over
-    assert ("int4 over ps" in said[-1]) == hands_over
+    assert ("int4 over allgather" in said[-1]) == hands_over
 
 
 @training.in_process_group

@@ -143,12 +143,14 @@ def _four_then_two(rank: int, states: list[dict[str, Any]]) -> dict[str, Any]:
     state = ddp.compress(model, "onebit")
     if states:
         # States of another rank or another number of ranks are refused here, because their residuals would be lost.
-        with pytest.raises(hp.InvalidArgument, match="load_states_of"):
+        with pytest.raises(
+            hp.InvalidArgument, match=f"of rank {rank} of 4, and this is rank {rank} of 2.*load_states_of"
+        ):
             state.load_state_dict(states[rank])
         assert (state.steps, state.state_dict()["states"]) == (0, {})
         state.load_states_of(states)
         of_all = state.states_of_all()
-        with pytest.raises(hp.InvalidArgument, match="of another rank"):
+        with pytest.raises(hp.InvalidArgument, match=f"of rank {1 - rank} of 2, and this is rank {rank} of 2"):
             state.load_state_dict(of_all[1 - rank])
         state.load_state_dict(of_all[rank])
         return state.state_dict()

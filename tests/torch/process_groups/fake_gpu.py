@@ -61,6 +61,10 @@ class FakeGpuSide(GpuSide):
     def wait_for(self, mark: Any) -> None:
         """settled() has waited."""
 
+    def is_past(self, mark: Any) -> bool:
+        """settled() has waited."""
+        return True
+
     def future(self) -> torch.futures.Future[None]:
         """Without streams of torch."""
         return torch.futures.Future()

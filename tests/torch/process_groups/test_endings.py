@@ -76,7 +76,7 @@ def damage(group, output, given, *sizes):
 
 def use():
     shapes = {"a": TensorShape(100_000, torch.float32, 2)}
-    average = GroupAverage(shapes, None, GroupOptions("onebit"), side=FakeGpuSide())
+    average = GroupAverage(shapes, None, GroupOptions("onebit", "ps"), side=FakeGpuSide())
     if rank == 0:
         group_calls.all_to_all = damage
     average.start([("a", torch.randn(100_000))], 0).wait()
@@ -111,13 +111,13 @@ def _linear() -> nn.Module:
 
 def _hook() -> tuple[Any, Any, Any]:
     model = DistributedDataParallel(_linear())
-    return ddp.compress(model, "onebit"), model, DistributedDataParallel(_linear())
+    return ddp.compress(model, "onebit", topology="ps"), model, DistributedDataParallel(_linear())
 
 
 def _replicas() -> tuple[Any, Any, Any]:
     mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("shard", "replicate"))
     model = fully_shard(_linear(), mesh=mesh["shard"])
-    state = fsdp.compress_replicas(model, mesh["replicate"].get_group(), "onebit")
+    state = fsdp.compress_replicas(model, mesh["replicate"].get_group(), "onebit", topology="ps")
     return state, model, DistributedDataParallel(_linear())
 
 

@@ -97,7 +97,7 @@ def test_states_follow_the_loss_scale_on_the_gpu(tmp_path: Path) -> None:
 
 @training.in_process_group
 def _corrupted(rank: int) -> str:
-    average = average_of(GroupOptions("onebit", min_compress_bytes=0), FakeGpuSide())
+    average = average_of(GroupOptions("onebit", "ps", min_compress_bytes=0), FakeGpuSide())
     send = group_calls.all_to_all
 
     def damage(group: Any, output: torch.Tensor, given: torch.Tensor, *sizes: list[int]) -> Any:
@@ -146,7 +146,7 @@ def _refused_headers(rank: int, second: bool) -> list[str]:
     shapes = dict.fromkeys(("w", "v"), TensorShape(9000, torch.float32, 2))  # rank 0 owns w, rank 1 owns v
     try:
         for at, (value, _) in DAMAGES.items():
-            average = GroupAverage(shapes, None, GroupOptions("onebit"), side=FakeGpuSide())
+            average = GroupAverage(shapes, None, GroupOptions("onebit", "ps"), side=FakeGpuSide())
 
             def damage(group: Any, output: torch.Tensor, given: torch.Tensor, *sizes: list[int]) -> Any:
                 calls[0] += 1

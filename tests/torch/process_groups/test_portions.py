@@ -6,8 +6,9 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import torch.distributed as dist
 import hipress.torch as hp
 from hipress._library import load_core
 from hipress.torch.process_groups import GroupAverage, GroupOptions, slots
+from hipress.torch.process_groups.arenas import Arenas
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout
 from hipress.torch.process_groups.ranks import Ranks
@@ -35,7 +37,9 @@ def _slots(
     codec = load_core().create_codec("int8")
     ranks = Ranks(1, WORLD, topology)
     layout = Layout([Compressed(name, count, codec) for name, count in COUNTS.items()], ranks)
-    return slots.slots_of(layout, exact, ranks, portion_bytes=portion_bytes, side=HostSide())
+    side = HostSide()
+    arenas = Arenas(side, 1 << 20)
+    return slots.slots_of(layout, exact, ranks, portion_bytes=portion_bytes, side=side, arenas=arenas)
 
 
 @pytest.mark.parametrize("topology", ["ps", "allgather", "ring"])
@@ -60,18 +64,86 @@ def test_values_without_a_codec_are_not_counted() -> None:
     assert beside.arena_bytes - without.arena_bytes < 2 * more + 2 * max(pieces)
 
 
+def _cleared(arena: torch.Tensor) -> None:
+    arena.zero_()
+
+
 def test_the_next_step_uses_the_memory_again() -> None:
-    (part,) = _slots()
-    first, second = part.take(0), part.take(0)
+    arenas = Arenas(HostSide(), 1 << 20)
+    first, second = arenas.take(1000, 0, _cleared), arenas.take(2000, 0, _cleared)
     assert first.data_ptr() != second.data_ptr()
-    changes = HostSide().changes(True)
-    part.give_back(second, changes)
-    part.give_back(first, changes)
-    part.forget_unless_used(0)
-    assert part.take(1) is first
-    part.give_back(first, changes)
-    part.forget_unless_used(2)
-    assert part.take(3) is not first
+    at = first.data_ptr(), second.data_ptr()
+    first.fill_(7)
+    arenas.give_back(second)
+    arenas.give_back(first)
+    arenas.forget_unused(0)
+    # The smallest that suffices, and only a part of it.
+    smaller, larger = arenas.take(900, 1, _cleared), arenas.take(1001, 1, _cleared)
+    assert (smaller.data_ptr(), larger.data_ptr()) == at
+    assert smaller.tolist() == [7] * 900
+    assert larger.numel() == 1001
+    arenas.give_back(smaller)
+    arenas.forget_unused(2)
+    assert arenas.bytes == 2000  # the other one is in use
+    arenas.give_back(larger)
+    arenas.forget_unused(2)
+    assert arenas.bytes == 0
+    assert arenas.take(0, 2, _cleared).numel() == 0
+
+
+def test_memory_in_flight_is_bounded() -> None:
+    arenas = Arenas(HostSide(), 10_000)
+    taken = [arenas.take(4000, 0, _cleared) for _ in range(4)]  # four in any case
+    assert arenas.bytes == 16_000
+    with ThreadPoolExecutor(1) as another:
+        waiting = another.submit(arenas.take, 3000, 0, _cleared)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.2)
+        arenas.give_back(taken[2])
+        assert waiting.result(60).data_ptr() == taken[2].data_ptr()
+        # One that has failed makes room, and nobody gets its memory.
+        waiting = another.submit(arenas.take, 6000, 0, _cleared)
+        arenas.drop(taken[0])
+        found = waiting.result(60)
+        assert arenas.bytes == 18_000
+        # Too small ones make room for a larger one.
+        arenas.give_back(taken[1])
+        arenas.give_back(taken[3])
+        assert another.submit(arenas.take, 5000, 0, _cleared).result(60).data_ptr() != found.data_ptr()
+    assert arenas.bytes <= 19_000
+
+
+def test_work_that_is_not_done_is_waited_for_only_if_there_must_be_no_more() -> None:
+    class Side(HostSide):
+        """Marks are numbers; those below `done` are past."""
+
+        number = done = 0
+        waited: ClassVar[list[int]] = []
+
+        def settled(self) -> int:
+            self.number += 1
+            return self.number
+
+        def is_past(self, mark: int | None) -> bool:
+            return mark is None or mark < self.done
+
+        def wait_for(self, mark: int | None) -> None:
+            if mark is not None and not self.is_past(mark):
+                self.waited.append(mark)
+
+    side = Side()
+    arenas = Arenas(side, 3000, least=1)
+    places = []
+    for _ in range(5):
+        arena = arenas.take(1000, 0, _cleared)
+        places.append(arena.data_ptr())
+        arenas.give_back(arena)
+    assert len(set(places[:3])) == 3
+    assert places[3:] == places[:2]  # those that came back first
+    assert side.waited == [1, 2]
+    side.done = 5
+    assert arenas.take(1000, 0, _cleared).data_ptr() in places
+    assert side.waited == [1, 2]
 
 
 def _average(portion_bytes: int) -> GroupAverage:

@@ -66,8 +66,9 @@ def _fine(rank: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 @training.in_process_group
-def _exact(rank: int, topology: str, world: int) -> tuple[dict[str, torch.Tensor], int]:
-    """Averages of tensors without a codec beside one with a codec, and the bytes that this rank gave to collectives."""
+def _exact(rank: int, topology: str, world: int) -> tuple[dict[str, torch.Tensor], int, int]:
+    """Averages of tensors without a codec beside one with a codec, the bytes that this rank gave to collectives, and
+    how many these were."""
     hosts = world // 2 if topology == "hierarchical" else 0
     tensors = {str(dtype): _fine(rank, dtype) for dtype in FINE}
     tensors["complex"] = torch.complex(_fine(rank, torch.float64), -_fine(rank, torch.float64))
@@ -75,14 +76,15 @@ def _exact(rank: int, topology: str, world: int) -> tuple[dict[str, torch.Tensor
     tensors["compressed"] = torch.randn(COUNT)
     options = GroupOptions("int8", topology, ranks_per_host=hosts, compress_vectors=True, codec_for=exactly)
     average = GroupAverage({name: shape_of(each) for name, each in tensors.items()}, None, options)
-    sent = 0
+    sent = calls = 0
 
     def counting(collective: Any) -> Any:
         def called(group: Any, *given: Any) -> Any:
-            nonlocal sent
+            nonlocal sent, calls
             # all_reduce(group, tensor); all_to_all(group, output, input, ...), and so exchange()
             values = given[0] if len(given) == 1 else given[1]
             sent += values.numel() * values.element_size()
+            calls += 1
             return collective(group, *given)
 
         return called
@@ -91,10 +93,12 @@ def _exact(rank: int, topology: str, world: int) -> tuple[dict[str, torch.Tensor
         for name in ("all_reduce", "exchange", "all_to_all"):
             patch.setattr(group_calls, name, counting(getattr(group_calls, name)))
         average.start(list(tensors.items()), 0).wait()
-    return tensors, sent
+    return tensors, sent, calls
 
 
-@pytest.mark.parametrize(("topology", "world"), [("ps", 3), ("allgather", 2), ("hierarchical", 4)])
+@pytest.mark.parametrize(
+    ("topology", "world"), [("ps", 3), ("allgather", 2), ("auto", 2), ("allgather", 3), ("hierarchical", 4)]
+)
 def test_exact_values_are_averaged_in_their_type_and_take_its_bytes(tmp_path: Path, topology: str, world: int) -> None:
     results = run(_exact, world, str(tmp_path), topology, world)
     for dtype in FINE:
@@ -102,7 +106,7 @@ def test_exact_values_are_averaged_in_their_type_and_take_its_bytes(tmp_path: Pa
         assert found.dtype == dtype
         given = [_fine(rank, dtype) for rank in range(world)]
         wanted = torch.stack([each.double() for each in given]).sum(0) / world
-        if topology == "ps" and dtype.itemsize == 2:
+        if topology in ("ps", "auto") and dtype.itemsize == 2:
             # As the engine: added in float32, rounded once.
             total = sum((each.float() for each in given[1:]), given[0].float())
             assert torch.equal(found, (total * (1 / world)).to(dtype))
@@ -115,9 +119,12 @@ def test_exact_values_are_averaged_in_their_type_and_take_its_bytes(tmp_path: Pa
     assert torch.equal(parts[:, 0], results[0][0]["torch.float64"])
     assert torch.equal(parts[:, 1], -results[0][0]["torch.float64"])
     exact = COUNT * (4 + 8 + 2 + 2 + 16)
-    compressed = {"ps": 2 * 1.1 * COUNT, "allgather": 1.1 * COUNT, "hierarchical": 4 * COUNT + 2 * COUNT}[topology]
+    way = "allgather" if topology == "auto" else topology
+    compressed = {"ps": 2 * 1.1 * COUNT, "allgather": 2 * 1.1 * COUNT, "hierarchical": 4 * COUNT + 2 * COUNT}[way]
     # ps sends all shares but the own one, and the average of the own one to all others: twice (world - 1) / world.
     # hierarchical: all values within the host, then a share of them to the other host and its average back.
-    most = {"ps": 2 * (world - 1) / world * exact, "allgather": exact, "hierarchical": 2 * exact}[topology]
-    for _, sent in results:
+    most = {"ps": 2 * (world - 1) / world * exact, "allgather": exact, "hierarchical": 2 * exact}[way]
+    for _, sent, calls in results:
         assert sent <= most + compressed + 5000
+        # Between two ranks all values travel in one message.
+        assert calls == 1 or topology != "auto"

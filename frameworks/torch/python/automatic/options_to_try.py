@@ -23,9 +23,6 @@ from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.process_groups.layout import payload_room
 from hipress.torch.process_groups.options import GroupOptions
 
-#: In an allgather each rank sends to all other ranks: with two, that is as many bytes and one hop fewer.
-_FEW = 2
-
 
 def codecs_to_choose(codec: str | None, options: Mapping[str, Any], *unwanted: str) -> tuple[str, ...]:
     """What codec "auto" may choose, the most exact one first; empty: the codec is given.
@@ -60,12 +57,11 @@ def options_to_try(
             topologies that encode a gradient once and its average once.
     """
     world, found = group.size(), []
-    hosts = _ranks_per_host(group, device) if topologies and base.topology == "ps" else 0
+    hosts = _ranks_per_host(group, device) if topologies and base.topology == "auto" else 0
     for codec in codecs:
         ways = [base]
-        if topologies and base.topology == "ps" and codec != "none":
-            ways += [replace(base, topology="hierarchical", ranks_per_host=hosts)] if hosts else []
-            ways += [replace(base, topology="allgather")] if world <= _FEW else []
+        if hosts and codec != "none":
+            ways.append(replace(base, topology="hierarchical", ranks_per_host=hosts))
         found += [each for way in ways if _goes(each := replace(way, codec=codec), shapes, world, device)]
     return found
 
@@ -93,7 +89,7 @@ def way_of(options: GroupOptions, shapes: Mapping[str, TensorShape], world: int)
         # The ranks of a host share its link; only sums of hosts cross it.
         hosts = world // options.ranks_per_host
         sent *= (1 - 1 / hosts) / (options.ranks_per_host * (1 - 1 / world))
-    return Way(options.codec, options.topology, sent)
+    return Way(options.codec, load_core().resolved_topology(options.topology, world), sent)
 
 
 def _bytes(options: GroupOptions, shapes: Mapping[str, TensorShape]) -> int:

@@ -33,6 +33,7 @@ from hipress.torch.process_groups.options import GroupOptions, chosen_codec
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.scaling.loss_scale import LossScale
+from hipress.torch.states.place import PLACE, check_place, place_in
 from hipress.torch.states.state_sum import check_sum, with_sum
 
 if TYPE_CHECKING:
@@ -203,7 +204,8 @@ class HookState:
         """The codec states of this rank and the number of steps. Every rank saves its own, between two steps."""
         if self._kept is not None:
             return self._kept
-        state = {"steps": self._steps, "states": self._running().state_dict()}
+        place = place_in(self._group)
+        state = {"steps": self._steps, PLACE: place, "states": self._running().state_dict()}
         return with_sum(state if self._automatic is None else {**state, "auto": self._automatic.state_dict()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -213,6 +215,7 @@ class HookState:
         """
         carrier = self._running()
         states = _checked(state, carrier)["states"]
+        check_place(state, place_in(self._group))
         self._begin_with_choice_of(state)
         carrier.load_state_dict(states)
         self._steps = int(state["steps"])

@@ -24,7 +24,7 @@ def checked_topology(codec: object, topology: str | None) -> str:
     if not isinstance(codec, (str, SparseLoCo)):
         raise InvalidArgument(f"codec={codec!r}: give a text such as 'int8', or a SparseLoCo")
     if isinstance(codec, str):
-        return "ps" if topology is None else topology
+        return "auto" if topology is None else topology
     if topology not in (None, "allgather"):
         raise InvalidArgument(f"topology={topology!r}: SparseLoCo's messages go from every rank to every other one")
     return "allgather"

@@ -56,7 +56,7 @@ class DiLoCo(NotCopied):
         fragments: P, number of parts of the model, of whole layers, exchanged in turn, one every H / P steps; or for
             each fragment a list of the names of its modules and parameters.
         codec: compresses the pseudo-gradients: a text as in DistributedOptimizer, or a SparseLoCo.
-        topology: which way they travel; None: "ps", and with SparseLoCo "allgather", which has no other.
+        topology: which way they travel; None: "auto", and with SparseLoCo "allgather", which has no other.
         group: a process group of CPU tensors that carries them, with "ps" or "allgather"; of a model that FSDP2 shards
             within each host, the ranks that have the same shards. None: the engine, after `hipress.torch.init()`.
         overlap_steps: τ, below H / P: steps that training takes before it needs an exchange's result.

@@ -42,7 +42,7 @@ class GroupAveraging:
         if options.is_hierarchical:
             raise InvalidArgument(
                 f"topology={topology!r}: over a process group DiLoCo() averages over sites, with one rank of each: "
-                "choose 'ps', 'ring', 'butterfly' or 'allgather'"
+                "choose 'auto', 'ps', 'ring', 'butterfly' or 'allgather'"
             )
         shapes = {name: shape_of(each) for name, each in parameters.items()}
         self._average = GroupAverage(shapes, group, options)

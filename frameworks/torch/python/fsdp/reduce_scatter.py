@@ -21,12 +21,13 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.raw_tensors import count_sent, say_once
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.agreement import check_alike
+from hipress.torch.process_groups.arenas import Arenas
 from hipress.torch.process_groups.layout import payload_room
 from hipress.torch.process_groups.options import GroupOptions, chosen_codec
 from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.side import Contribution, Side
 from hipress.torch.process_groups.sides import side_for
-from hipress.torch.process_groups.slots import Free, Slots, shard_slots
+from hipress.torch.process_groups.slots import Slots, shard_slots
 from hipress.torch.reals import as_reals
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ def compress_reduce_scatter(
     shared = [unit for unit in units if unit.shapes and unit.shard_group is not None]
     side = side_for({unit.name: unit.device for unit in shared})
     state = ReduceScatterState(side)
-    memory: dict[Any, Free] = {}
+    arenas = Arenas(side, 0, least=1)
     for unit in shared:
-        scatter = _CompressedReduceScatter(unit, options, state, side, memory)
+        scatter = _CompressedReduceScatter(unit, options, state, side, arenas)
         state.replaced.append((unit, unit.scatter_by(scatter)))
     if options.compresses and shared:
         say_once(dist.get_rank(), len(state.exact_tensors), sum(len(unit.shapes) for unit in shared))
@@ -146,10 +147,9 @@ class _CompressedReduceScatter(ReduceScatter):
     """The reduce-scatter of one unit. FSDP2 calls it in backward, unit by unit, in one order on all ranks."""
 
     def __init__(
-        self, unit: Unit, options: GroupOptions, state: ReduceScatterState, side: Side, memory: dict[Any, Free]
+        self, unit: Unit, options: GroupOptions, state: ReduceScatterState, side: Side, arenas: Arenas
     ) -> None:
-        """`memory`: of the collectives. Units with the same shards and codecs share it, because they travel one after
-        the other."""
+        """`arenas`: of all units, which travel one after the other."""
         self._unit = unit
         self._state = state
         self._side = side
@@ -181,7 +181,7 @@ class _CompressedReduceScatter(ReduceScatter):
             if codec is None or payload_room(codec, shape.count, shape.dtype)[0]:
                 state.exact_tensors += (name,)
                 self._left_out += shape.count if options.names_codec(name) else 0
-        self._compressed, self._memory = compressed, memory
+        self._compressed, self._arenas = compressed, arenas
         self._slots_of: dict[torch.dtype, Slots] = {}
         self._states = side.table()  # stays empty: these codecs have no states
         self._changes = side.changes(False)
@@ -242,13 +242,12 @@ class _CompressedReduceScatter(ReduceScatter):
     def _slots(self, dtype: torch.dtype) -> Slots:
         """For gradients of a type. One block has all shards for one rank."""
         if dtype not in self._slots_of:
-            key = (dtype, tuple((count, codec.signature) for _, count, codec in self._compressed))
             self._slots_of[dtype] = shard_slots(
                 self._compressed,
                 dtype,
                 Ranks(self._rank, self._world),
                 side=self._side,
-                free=self._memory.setdefault(key, []),
+                arenas=self._arenas,
             )
         return self._slots_of[dtype]
 

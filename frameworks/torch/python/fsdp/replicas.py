@@ -26,6 +26,7 @@ from hipress.torch.process_groups.states.open_step import backward_pass
 from hipress.torch.reals import as_reals
 from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.scaling.loss_scale import LossScale
+from hipress.torch.states.place import PLACE, check_place, place_in
 from hipress.torch.states.state_sum import check_sum, with_sum
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def compress_replicas(
     how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])})
     if how.is_hierarchical:
         raise InvalidArgument(
-            "compress_replicas() averages over hosts, with one rank of each: choose 'ps', 'ring', 'butterfly' or "
-            "'allgather'"
+            "compress_replicas() averages over hosts, with one rank of each: choose 'auto', 'ps', 'ring', "
+            "'butterfly' or 'allgather'"
         )
     shapes: dict[str, TensorShape] = {}
     for unit in units:
@@ -172,7 +173,7 @@ class ReplicaState:
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank, and the number of steps of each unit. Call it between two steps only."""
         steps, states = [unit.steps for unit in self._units], self._running().state_dict()
-        state = {"steps": steps, "shards": shards_of(self._units), "states": states}
+        state = {"steps": steps, PLACE: place_in(self._group), "shards": shards_of(self._units), "states": states}
         return with_sum(state if self._automatic is None else {**state, "auto": self._automatic.state_dict()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -182,6 +183,7 @@ class ReplicaState:
                 f"the state is of a model with {len(state['steps'])} sharded modules; this one has {len(self._units)}"
             )
         check_sum(state)
+        check_place(state, place_in(self._group))
         average = self._running()
         self._begin_with_choice_of(state)
         average.load_state_dict(state["states"])

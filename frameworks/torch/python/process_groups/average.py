@@ -20,9 +20,8 @@ from hipress.errors import HipressError, InvalidArgument, NotInitialized, Transp
 from hipress.log import logger
 from hipress.raw_tensors import count_sent, ring_bytes, say_once
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.batch import Batch, Portion
+from hipress.torch.process_groups.batch import Batch, ExactValues, Portion
 from hipress.torch.process_groups.dtypes import TensorShape, flat_reals, reals_of
-from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back, known_to_torch
 from hipress.torch.process_groups.linked import LinkedAverage
@@ -392,9 +391,12 @@ class GroupAverage:
                 raise self._error
             work(self, item)
         except Exception as error:
-            self._fail(_batch(item), error)
+            self._fail(item, error)
 
-    def _fail(self, batch: Batch, error: Exception) -> None:
+    def _fail(self, item: Item, error: Exception) -> None:
+        batch = _batch(item)
+        if isinstance(item, Portion):
+            self._exchange.drop(item)
         if not isinstance(error, HipressError):
             failed = TransportError(f"the process group failed in step {batch.step}: {error}")
             failed.__cause__ = error
@@ -423,7 +425,7 @@ class GroupAverage:
         self._exchange.encode(portion)
         batch = portion.batch
         portion.sums = self._linked.start(portion.linked, batch.step, batch.factor, batch.changes)
-        self._averaging.put(portion)
+        (self._averaging if portion.has_second_hop else self._decoding).put(portion)
 
     def _average(self, portion: Portion) -> None:
         if portion.sums is not None:

@@ -10,13 +10,40 @@ from typing import Any
 
 import torch
 
-from hipress.torch.process_groups.exact_values import ExactValues
 from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.linked import LinkedBatch
 from hipress.torch.process_groups.side import Contribution
 from hipress.torch.process_groups.slots import Slots
 from hipress.torch.process_groups.states.open_step import OpenStep
+
+#: An owner adds these in float32 and rounds once, so they get the average's factor there.
+_SUMMED_WIDER = (torch.float16, torch.bfloat16)
+
+
+class ExactValues:
+    """Flat tensors, by their element types."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.of_type: dict[torch.dtype, list[torch.Tensor]] = {}
+        for tensor in tensors:
+            self.of_type.setdefault(tensor.dtype, []).append(tensor)
+
+    def joined(self) -> list[torch.Tensor]:
+        """New tensors, one for each type."""
+        return [torch.cat(tensors) for tensors in self.of_type.values()]
+
+    def put_back(self, joined: Sequence[torch.Tensor]) -> None:
+        """Writes what joined() has given into the tensors."""
+        for tensors, values in zip(self.of_type.values(), joined, strict=True):
+            # One kernel, or few, on a GPU.
+            torch._foreach_copy_(tensors, values.split([tensor.numel() for tensor in tensors]))
+
+
+def has_factor(dtype: torch.dtype) -> bool:
+    """Whether values that travel in slots get the factor of the average before the sum, as torch does it: then no sum
+    of finite values is too great. See Slot::scaled in the core."""
+    return dtype not in _SUMMED_WIDER
 
 
 @dataclass
@@ -100,3 +127,8 @@ class Portion:
     linked: Sequence[tuple[str, torch.Tensor]] = ()
     """Those of the batch, in the last portion."""
     sums: LinkedBatch | None = None
+
+    @property
+    def has_second_hop(self) -> bool:
+        """Whether collectives follow those with which it begins."""
+        return self.sums is not None or (self.slots is not None and len(self.slots.runs) > 2)

@@ -25,6 +25,7 @@ from hipress.torch.process_groups.ranks import consecutive
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.states.open_step import backward_pass
 from hipress.torch.process_groups.unmet import Unmet
+from hipress.torch.states.place import PLACE, check_place
 from hipress.torch.states.state_sum import check_sum, with_sum
 
 _CPU = torch.device("cpu")
@@ -248,12 +249,13 @@ class CompressingGroup(dist.ProcessGroup):
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank, and the number of steps of each gradient. Between two steps only."""
         tensors = {name: [each.count, CORE_NAMES[each.dtype], each.dimensions] for name, each in self._declared.items()}
-        return with_sum({"steps": dict(self._steps), "tensors": tensors, "states": self._running().state_dict()})
+        state = {"steps": dict(self._steps), "tensors": tensors, PLACE: [self.rank(), self.size()]}
+        return with_sum({**state, "states": self._running().state_dict()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() of the same rank, of as many ranks, returned. All ranks call it. Raises
         InvalidArgument."""
-        self._begin_loading(state)
+        self._begin_loading(state, alone=True)
         self._running().load_state_dict(state["states"])
         self._go_on_after(state)
 
@@ -263,17 +265,19 @@ class CompressingGroup(dist.ProcessGroup):
         if not saved:
             raise InvalidArgument("load_states_of() takes a list with the states of all ranks, at least one")
         for each in saved:
-            self._begin_loading(each)
+            self._begin_loading(each, alone=False)
         self._running().load_states_of([each["states"] for each in saved])
         self._go_on_after(saved[0])
 
-    def _begin_loading(self, state: Mapping[str, Any]) -> None:
+    def _begin_loading(self, state: Mapping[str, Any], *, alone: bool) -> None:
         if not isinstance(state.get("steps"), Mapping):
             raise InvalidArgument(
                 "this is no state_dict() of a group of the backend 'hipress', or of an earlier version, in which "
                 "gradients had no names"
             )
         check_sum(state)
+        if alone:
+            check_place(state, [self.rank(), self.size()])
         dtypes = {name: dtype for dtype, name in CORE_NAMES.items()}
         self.declare(
             {

@@ -6,14 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hipress.torch.process_groups import group_calls
-from hipress.torch.process_groups.batch import Batch, Portion
-from hipress.torch.process_groups.exact_values import has_factor
+from hipress.torch.process_groups.arenas import Arenas
+from hipress.torch.process_groups.batch import Batch, Portion, has_factor
 from hipress.torch.process_groups.group_calls import Group
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.side import Contribution, Side
 from hipress.torch.process_groups.slots import ExactSlots, Slots, slots_of
 from hipress.torch.process_groups.states.residuals import Residuals
+
+#: The memory of collectives in flight, in portions: while messages are on their way, ranks encode the next ones.
+_PORTIONS = 16
 
 
 class Exchange:
@@ -47,6 +50,7 @@ class Exchange:
         self._seed = seed
         self._portion_bytes = portion_bytes
         self._side = side
+        self._arenas = Arenas(side, _PORTIONS * portion_bytes)
         self.residuals = Residuals(side)
         #: What this rank has given to collectives of bytes, by the rank that gets it; exact values are not counted.
         self.sent_to = [0] * ranks.world
@@ -57,12 +61,11 @@ class Exchange:
     def split(self, batch: Batch) -> Sequence[Portion]:
         """The portions of the batch, which pass the three parts one after the other."""
         if batch.step != self._step:
-            for each in self._slots.values():
-                for slots in each:
-                    slots.forget_unless_used(batch.step - 1)
+            self._arenas.forget_unused(batch.step - 1)
             self._step = batch.step
-        # In an allgather every rank would have to get all of them from all others: the group's own sum is better.
-        alone = not batch.values or self.ranks.is_whole
+        # In an allgather every rank would have to get all of them from all others. Between two ranks that is as many
+        # bytes as the group's own sum, and a collective less.
+        alone = not batch.values or (self.ranks.is_whole and self.ranks.world > 2)
         exact: tuple[ExactSlots, ...] = ()
         for values in batch.together:
             scaled = alone or not self.ranks.is_direct or has_factor(values.dtype)
@@ -80,6 +83,7 @@ class Exchange:
                     self.ranks,
                     portion_bytes=self._portion_bytes,
                     side=self._side,
+                    arenas=self._arenas,
                 )
             portions = [Portion(batch, slots) for slots in self._slots[key]]
             tensors, table = self._side.tensors(batch.values), self.residuals.table
@@ -101,7 +105,8 @@ class Exchange:
 
     # Second thread.
     def average(self, portion: Portion) -> None:
-        """Waits for the others' contributions. An owner sends the average of its shares, and others partial sums."""
+        """Waits for the others' contributions. An owner sends the average of its shares, and others partial sums. A
+        portion with one hop goes without it."""
         if portion.work is not None:
             portion.work.wait()
         if portion.slots is None:
@@ -127,6 +132,12 @@ class Exchange:
             work.wait()
             self._side.look(values, portion.batch.changes)
         portion.work, portion.alone_works = None, ()
+
+    def drop(self, portion: Portion) -> None:
+        """The portion has failed."""
+        if portion.arena is not None:
+            self._arenas.drop(portion.arena)
+            portion.arena = None
 
     def _run(self, portion: Portion, number: int) -> None:
         batch, slots = portion.batch, portion.slots

@@ -42,11 +42,11 @@ class GroupOptions:
 
     codec: str = "none"
     """The codec of a tensor, with options if it has any: "onebit", "dgc(ratio=0.01)". "none" sends exact values."""
-    topology: str = "ps"
+    topology: str = "auto"
     """"ps": each rank averages its share of a tensor and encodes the average again. "allgather": each rank sends its
     encoded tensor to all others, which suits sparse codecs on few ranks. "ring" and "butterfly" pass partial sums on.
-    "hierarchical": the ranks of a host add raw values, and one of them averages the sum with the other hosts, as with
-    "ps" or, for example, "hierarchical(ring)"."""
+    "auto": "allgather" between two ranks, and "ps" between more. "hierarchical": the ranks of a host add raw values,
+    and one of them averages the sum with the other hosts, as with "ps" or, for example, "hierarchical(ring)"."""
     ranks_per_host: int = 0
     """With topology "hierarchical": how many ranks each host has. Ranks with consecutive numbers share a host."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
@@ -107,7 +107,7 @@ class GroupOptions:
                 self._check_low_rank(matrices, topology)
             if codec.summed is not None:
                 self._check_summed(codec.name, whole, topology)
-            if codec.merges_decoded and self.plan is None and self.topology not in ("ps", "allgather"):
+            if codec.merges_decoded and self.plan is None and not load_core().is_direct(self.topology):
                 raise Unsupported(
                     f"codec {codec.name} merges every rank's values as decoded from its message, and topology "
                     f"'{self.topology}' adds values without a codec or partial sums: use topology 'ps' or 'allgather', "

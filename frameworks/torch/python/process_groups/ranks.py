@@ -32,9 +32,12 @@ class Ranks:
 
     rank: int
     world: int
-    topology: str = "ps"
+    topology: str = "auto"
     hosts: tuple[int, ...] = ()
     """Of each rank, for hierarchical topologies."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "topology", _core.resolved_topology(self.topology, self.world))
 
     def by(self, topology: str) -> Ranks:
         """The same ranks, which average by another topology; "": by this one."""
@@ -43,7 +46,7 @@ class Ranks:
     @property
     def is_direct(self) -> bool:
         """Whether no rank sends a partial sum, which values without a codec are in their own type."""
-        return self.topology in ("ps", "allgather")
+        return bool(_core.is_direct(self.topology))
 
     @property
     def is_whole(self) -> bool:

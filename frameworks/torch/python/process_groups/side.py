@@ -121,13 +121,6 @@ class Side:
         made: SlotTensors = _core.SlotTensors(values)
         return made
 
-    def arena(self, runs: Runs) -> torch.Tensor:
-        """New memory for the messages of a program."""
-        arena = torch.empty(runs.program.arena_bytes, dtype=torch.uint8, device=self.device)
-        runs.prepare(arena)
-        self.used_by_all(arena)
-        return arena
-
     def used_by_all(self, tensor: torch.Tensor) -> None:
         """All stages use the tensor, which the current one has made."""
 
@@ -135,7 +128,11 @@ class Side:
         """A mark of the current stage's work so far, for wait_for()."""
 
     def wait_for(self, mark: Any) -> None:
-        """The current stage's next work begins after the mark."""
+        """The current stage's next work begins after the mark; None: after nothing."""
+
+    def is_past(self, mark: Any) -> bool:
+        """Whether the work before the mark is done."""
+        return True
 
     def computed(self, worker: Runs | SummedTensor) -> None:
         """The worker's step is over here. Raises its error if it is known by now."""

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of a layout, which the core runs, and their memory, which every step uses again: fresh memory costs a
-page fault for every 4 KiB.
-"""
+"""The programs of a layout, which the core runs, and the collectives between two runs."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ import torch
 
 from hipress._library import load_core
 from hipress.torch.process_groups import group_calls
+from hipress.torch.process_groups.arenas import Arenas
 from hipress.torch.process_groups.dtypes import CORE_NAMES
 from hipress.torch.process_groups.group_calls import Group, Work
 from hipress.torch.process_groups.layout import HEADER_BYTES, Layout, Partition, payload_room
@@ -43,12 +42,13 @@ def slots_of(
     *,
     portion_bytes: int,
     side: Side,
+    arenas: Arenas,
 ) -> list[Slots]:
     """The slots of a layout, in portions that travel one after the other, the same ones on all ranks.
 
     `exact`: values without a codec; each is a tensor behind those of the layout. `portion_bytes`: as in GroupOptions,
     which all ranks compare, because ranks with other portions would start other collectives. `side`: where the ranks
-    compute.
+    compute. `arenas`: the memory.
     """
     portions: list[tuple[Ranks, list[Slot]]] = []
     if exact:
@@ -69,15 +69,11 @@ def slots_of(
             slot = _slot(layout, partition)
             portions[-1][1].append(slot)
             used += _bytes(slot)
-    return [Slots(by.program(portion), side) for by, portion in portions or [(ranks, [])]]
+    return [Slots(by.program(portion), side, arenas) for by, portion in portions or [(ranks, [])]]
 
 
 def _bytes(slot: Slot) -> int:
     return HEADER_BYTES + slot.payload_bytes
-
-
-#: Memory that no batch uses, with the mark of the work that used it last.
-Free = list[tuple[torch.Tensor, Any]]
 
 
 def shard_slots(
@@ -86,13 +82,12 @@ def shard_slots(
     ranks: Ranks,
     *,
     side: Side,
-    free: Free,
+    arenas: Arenas,
 ) -> Slots:
     """For a sum of which each rank gets its own shards, which are not encoded again: slots for the shards of rank 0,
     then those of rank 1, and so on.
 
-    `shards`: name, elements and codec, the same on all ranks. `dtype`: of all of them. `free`: one list for all slots
-    of shards with the same numbers of elements, codecs and types, which share memory.
+    `shards`: name, elements and codec, the same on all ranks. `dtype`: of all of them. `arenas`: the memory.
     """
     slots = []
     for owner in range(ranks.world):
@@ -103,19 +98,17 @@ def shard_slots(
             slot.dtype = CORE_NAMES[dtype]
             slot.raw, slot.payload_bytes = payload_room(codec, count, dtype)
             slots.append(slot)
-    return Slots(ranks.program(slots), side, free)
+    return Slots(ranks.program(slots), side, arenas)
 
 
 class Slots:
-    """Slots that travel together, and the memory of their collectives."""
+    """Slots that travel together. `arenas`: the memory of their collectives."""
 
-    def __init__(self, program: SlotProgram, side: Side, free: Free | None = None) -> None:
-        self._side = side
+    def __init__(self, program: SlotProgram, side: Side, arenas: Arenas) -> None:
+        self._side, self._arenas = side, arenas
         self._runs = side.runs(program)
         self._hops = program.hops
         self._start = group_calls.all_to_all if program.is_all_to_all else group_calls.exchange
-        self._free: Free = [] if free is None else free
-        self._last_step = -1
 
     @property
     def runs(self) -> range:
@@ -145,25 +138,14 @@ class Slots:
         return counted
 
     def take(self, step: int) -> torch.Tensor:
-        """Memory for one batch; its bytes are those of an earlier one."""
-        self._last_step = step
-        if self._free:
-            arena, mark = self._free.pop()
-            self._side.wait_for(mark)
-            return arena
-        return self._side.arena(self._runs)
+        """Memory for one batch; its bytes are those of an earlier one. It may wait: see Arenas."""
+        return self._arenas.take(self.arena_bytes, step, self._runs.prepare)
 
     def give_back(self, arena: torch.Tensor, changes: Any) -> None:
         """No collective reads or writes it after the current stage's work so far."""
         self._runs.check(changes)
-        self._free.append((arena, self._side.settled()))
+        self._arenas.give_back(arena)
         self._side.computed(self._runs)
-
-    def forget_unless_used(self, step: int) -> None:
-        """Frees the memory if no batch has needed it since `step`: DistributedDataParallel forms other buckets after
-        its first step."""
-        if self._last_step < step:
-            self._free.clear()
 
 
 def _slot(layout: Layout, partition: Partition) -> Slot:

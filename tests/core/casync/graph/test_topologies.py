@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -208,7 +209,21 @@ def test_what_is_not_finite_comes_out_everywhere(topology: str) -> None:
         assert not np.isfinite(result[1234])
 
 
-@each("name", ["tree", "", "hierarchical(tree)", "hierarchical(", "hierarchical()", "ring(ps)"])
+@each("world_size", WORLD_SIZES)
+def test_auto_is_allgather_between_two_and_ps_between_more(world_size: int) -> None:
+    def graphs(topology: str, hosts: list[int]) -> list[list[dict[str, Any]]]:
+        places = itertools.product(range(world_size), [1, 3])
+        return [_core.build_topology(topology, rank, world_size, pieces, 1, hosts) for rank, pieces in places]
+
+    assert graphs("auto", []) == graphs("allgather" if world_size == 2 else "ps", [])
+    hosts = [rank % 2 for rank in range(world_size)]
+    assert graphs("hierarchical", hosts) == graphs("hierarchical(ps)", hosts)
+
+
+@each(
+    "name",
+    ["tree", "", "auto(ps)", "hierarchical(auto)", "hierarchical(tree)", "hierarchical(", "hierarchical()", "ring(ps)"],
+)
 def test_other_names_are_refused(name: str) -> None:
     def body(engine: _core.Engine) -> None:
         with pytest.raises(InvalidArgument, match="choose one of: ps, ring, butterfly, allgather, hierarchical"):

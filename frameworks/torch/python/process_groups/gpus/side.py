@@ -140,7 +140,12 @@ class GpuSide(Side):
 
     def wait_for(self, mark: Any) -> None:
         """See Side."""
-        torch.cuda.current_stream(self.device).wait_event(mark)
+        if mark is not None:
+            torch.cuda.current_stream(self.device).wait_event(mark)
+
+    def is_past(self, mark: Any) -> bool:
+        """See Side."""
+        return mark is None or bool(mark.query())
 
     def future(self) -> torch.futures.Future[Any]:
         """See Side: who waits for it makes the current stream wait, if the future's value is on the GPU."""
