@@ -80,7 +80,7 @@ void bindTensorSpec(py::module_& module) {
            py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",
            py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
            py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
-           py::arg("topology") = "auto", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
+           py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
            py::arg("group") = "", py::arg("priority") = 0, py::arg("transient") = false,
            py::arg("device") = py::none(), py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
            py::arg("sent") = std::vector<uint64_t>{}, py::arg("trimmed") = false, py::arg("greatest") = 0,

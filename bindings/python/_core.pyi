@@ -383,7 +383,7 @@ class TensorSpec:
         postscale: float = 1.0,
         root: int = 0,
         codec: str = "none",
-        topology: str = "auto",
+        topology: str = "ps",
         partitions: int = 0,
         min_compress_bytes: int = 0,
         group: str = "",

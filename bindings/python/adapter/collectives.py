@@ -105,7 +105,7 @@ def allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     codec: str = "none",
-    topology: str = "auto",
+    topology: str = "ps",
     partitions: int = 0,
 ) -> Operation[Buffer]:
     """Combines all ranks' values into `output`, which may be `values`; without `output`, into a new array."""

@@ -26,9 +26,7 @@ PlanArgument: TypeAlias = "Plan | str | os.PathLike[str] | AutomaticOptions | Au
 _AUTO = "auto"
 
 
-def plan_of(
-    argument: PlanArgument, codec: str = "none", topology: str = "auto", world: int | None = None
-) -> Plan | None:
+def plan_of(argument: PlanArgument, codec: str = "none", topology: str = "ps", world: int | None = None) -> Plan | None:
     """The plan; None if there is none or if it is automatic. Files in the original's format do not have `codec`,
     `topology` and `world`, the number of ranks; None: the engine's.
 

@@ -49,7 +49,7 @@ class SynchronizationOptions:
 
     codec: str = "none"
     """A codec's name, possibly with options: "onebit", "onebit(error_feedback=false)"."""
-    topology: str = "auto"
+    topology: str = "ps"
     """The topology of the tensors."""
     partitions: int = 0
     """Number of partitions of a tensor; 0: HiPress chooses it by the tensor's size."""

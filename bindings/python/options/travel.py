@@ -32,7 +32,7 @@ class CollectiveOptions(TypedDict, total=False):
         Option(
             'The topology: "ps", "ring", "butterfly", "allgather" or "hierarchical"; "auto" is "allgather" between two '
             'ranks, and "ps" between more.',
-            default="auto",
+            default="ps",
         ),
     ]
     partitions: Annotated[

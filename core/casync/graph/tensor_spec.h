@@ -35,7 +35,7 @@ struct ReduceOptions {
 
 struct AllreduceOptions : ReduceOptions {
   std::string codec = "none";
-  std::string topology = "auto";
+  std::string topology = "ps";
   int partitions = 0;             ///< 0: by size (EngineOptions::partitionBytes).
   uint64_t minCompressBytes = 0;  ///< Smaller tensors travel without a codec.
   std::string group;              ///< The tensors of a group travel as one (tensor_group.h); empty: none.

@@ -27,7 +27,7 @@ from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.collectives import allreduce_async
 
 #: The topology of each of GRACE's communicators. A broadcast from every rank sends the same bytes as an allgather.
-TOPOLOGIES = {"allreduce": "auto", "allgather": "allgather", "broadcast": "allgather"}
+TOPOLOGIES = {"allreduce": "ps", "allgather": "allgather", "broadcast": "allgather"}
 #: The codec of each of GRACE's compressors that has one; `{name}` stands for a parameter of GRACE.
 COMPRESSORS = {
     "none": "none",

@@ -53,11 +53,11 @@ def test_systems_take_steps(tmp_path: Path) -> None:
     [
         (
             ("--peer", "nccl"),
-            "peer 'nccl' does not exist; the peers are ddp, ddp-fp16, ddp-bf16, hook-int8, hook-int4,",
+            "peer 'nccl' does not exist; the peers are ddp, ddp-fp16, ddp-bf16, hook-int8, hook-int8-ps,",
         ),
         (
             ("--peer", "dist-sync"),
-            "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, ddp-bf16, hook-int8, hook-int4,",
+            "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, ddp-bf16, hook-int8, hook-int8-ps,",
         ),
         (("--framework", "mxnet", "--peer", "ddp"), "ddp is no peer of --framework mxnet"),
         (("--framework", "mxnet", "--model", "bert-base"), "--framework mxnet trains resnet50, not bert-base"),

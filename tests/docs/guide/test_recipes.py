@@ -189,6 +189,114 @@ def test_trainer_with_a_checkpoint(python: Path, tmp_path: Path) -> None:
     assert {each[-1] for each in _LINE.findall(printed)} == {whole}
 
 
+_TRAINER_TWICE = """
+import torch, transformers
+from hipress.errors import InvalidArgument
+from hipress.torch.integrations.transformers import Compressing
+from train import GPT2Config, GPT2LMHeadModel, TensorDataset, TrainingArguments, collate
+
+class Plain(transformers.Trainer):
+    pass
+
+class Compressed(Compressing, Plain):
+    pass
+
+def trainer(steps):
+    torch.manual_seed(0)
+    sizes = GPT2Config(vocab_size=50, n_positions=16, n_embd=64, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0)
+    arguments = TrainingArguments(
+        "output", use_cpu=True, max_steps=steps, save_steps=5, per_device_train_batch_size=8, optim="sgd",
+        report_to=[], disable_tqdm=True,
+    )
+    rows = TensorDataset((torch.randint(50, (512, 1)) + torch.arange(16)) % 50)
+    options = {"codec": "onebit", "compression": {"topology": "ps"}}
+    return Compressed(GPT2LMHeadModel(sizes), arguments, train_dataset=rows, data_collator=collate, **options)
+
+def held_back(states):
+    return sum(float(abs(each["residual"]).sum()) for state in states for each in state["states"].values())
+
+"""
+_TWICE = """
+one = trainer(5)
+one.train()
+kept = held_back(one.compression.states_of_all())
+assert kept > 0
+one.args.max_steps = 6
+begun = []
+
+class Begun(transformers.TrainerCallback):
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        begun.append(one.compression.steps)
+
+one.add_callback(Begun())
+one.train()
+assert begun[0] == 6, begun  # five steps of the first, and this one
+print("went on\\n", end="")
+"""
+_OTHER_WORLD = """
+one = trainer(6)
+one.train("output/checkpoint-5")
+assert one.compression.steps == 6
+print("resumed\\n", end="")
+import os, torch.distributed as dist
+dist.barrier()
+if one.args.process_index == 0:
+    os.remove("output/checkpoint-5/hipress-1.pt")
+dist.barrier()
+try:
+    trainer(6).train("output/checkpoint-5")
+except InvalidArgument as error:
+    assert "hipress-1.pt' is missing" in str(error), error
+    print("refused\\n", end="")
+"""
+
+
+def test_a_second_train_goes_on_and_other_numbers_of_ranks_resume(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(pages.blocks("docs/guide/hugging-face-trainer.md", "python")[0])
+    for ranks, name, rest, said in (
+        (2, "twice", _TWICE, ["went on"]),
+        (3, "other", _OTHER_WORLD, ["resumed", "refused"]),
+    ):
+        (tmp_path / f"{name}.py").write_text(_TRAINER_TWICE + rest)
+        printed = run(["torchrun", "--nproc-per-node", str(ranks), f"{name}.py"], python, tmp_path, {})
+        assert [printed.count(each) for each in said] == [ranks] * len(said), printed
+
+
+_AUTOMATIC = """
+import torch
+from accelerate import Accelerator
+from hipress.torch.integrations.accelerate import compress
+
+accelerator = Accelerator(cpu=True)
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+state = compress(accelerator, model, "auto")
+for _ in range(60):
+    optimizer.zero_grad()
+    accelerator.backward(model(torch.randn(8, 256)).square().mean())
+    optimizer.step()
+print(f"chose {state.chosen}\\n", end="")
+"""
+
+
+def test_an_integration_finds_the_optimizer_to_choose_a_codec_for(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "automatic.py").write_text(_AUTOMATIC)
+    printed = run(["torchrun", "--nproc-per-node", "2", "automatic.py"], python, tmp_path, {})
+    assert len(re.findall(r"chose \w", printed)) == 2, printed
+    assert "fp8_e4m3" in printed  # cleared for Adam and its kin, and not for every kind of optimizer
+
+
+def test_the_older_name_of_lightnings_package_is_taken(python: Path, tmp_path: Path) -> None:
+    script = pages.blocks("docs/guide/lightning.md", "python")[0]
+    script = script.replace("import lightning\n", "import pytorch_lightning as lightning\n")
+    (tmp_path / "train.py").write_text(script.replace("from lightning.pytorch.", "from pytorch_lightning."))
+    printed = run(["torchrun", "--nproc-per-node", "2", "train.py"], python, tmp_path, {})
+    found = _LINE.findall(printed)
+    assert {each[0] for each in found} == {"0", "1"}, printed
+    assert all(0 < int(each[3]) < 0.1 * 4 * int(each[5]) * int(each[4]) for each in found), printed
+
+
 def test_ray_train(python: Path, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as short:  # socket names need a short path
         train("docs/guide/ray-train.md", python, tmp_path, RAY_TMPDIR=short, RAY_USAGE_STATS_ENABLED="0")

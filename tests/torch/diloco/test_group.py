@@ -114,7 +114,11 @@ def test_a_restart_changes_nothing(preset: str, tmp_path: Path) -> None:
 def _refusals(folder: str) -> None:
     with problem.carried(folder) as (rank, carrier):
         for options, error, message in (
-            ({"topology": "hierarchical"}, hp.InvalidArgument, "over sites, with one rank of each: choose 'ps'"),
+            (
+                {"topology": "hierarchical"},
+                hp.InvalidArgument,
+                "over sites, with one rank of each: choose 'auto', 'ps'",
+            ),
             ({"codec": "powersgd"}, hp.Unsupported, "codec powersgd needs whole matrices"),
             ({"sync_every": 4 + rank}, hp.Mismatch, "the ranks differ in sync_every"),
         ):

@@ -26,7 +26,7 @@ def _refused(rank: int, second: bool) -> tuple[str, float]:
     """The error after rank 0 has damaged the header of its contribution to 'v', or of the average of 'w', and the
     seconds until it came."""
     shapes = dict.fromkeys(("w", "v"), TensorShape(9000, torch.float32, 2))  # rank 0 owns w, rank 1 owns v
-    average = GroupAverage(shapes, None, GroupOptions("onebit"))
+    average = GroupAverage(shapes, None, GroupOptions("onebit", "ps"))
     send, calls = group_calls.all_to_all, [0]
 
     def damage(group: Any, output: torch.Tensor, given: torch.Tensor, *sizes: list[int]) -> Any:

@@ -31,6 +31,7 @@ class GroupCarrier:
         options = GroupOptions(
             codec=travel.codec,
             codec_for=travel.codec_for,
+            topology="ps",  # as in the papers: an aggregator encodes the average, and keeps what that loses
             min_compress_bytes=travel.min_compress_bytes,
             compress_vectors=True,
             warmup=Warmup(1),

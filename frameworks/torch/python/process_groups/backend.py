@@ -32,7 +32,7 @@ class BackendOptions(Backend.Options):
         self,
         codec: str,
         *,
-        topology: str = "auto",
+        topology: str = "ps",
         ranks_per_host: int = 0,
         min_compress_bytes: int = MIN_COMPRESS_BYTES,
         compress_vectors: bool = False,
