@@ -276,8 +276,6 @@ class CompressingGroup(dist.ProcessGroup):
                 "gradients had no names"
             )
         check_sum(state)
-        if alone:
-            check_place(state, [self.rank(), self.size()])
         dtypes = {name: dtype for dtype, name in CORE_NAMES.items()}
         self.declare(
             {
@@ -285,6 +283,8 @@ class CompressingGroup(dist.ProcessGroup):
                 for name, (count, dtype, dimensions) in state["tensors"].items()
             }
         )
+        if alone:  # after what all ranks do together
+            check_place(state, [self.rank(), self.size()])
 
     def _go_on_after(self, state: Mapping[str, Any]) -> None:
         self._has_loaded = True
