@@ -57,7 +57,7 @@ def test_systems_take_steps(tmp_path: Path) -> None:
         ),
         (
             ("--peer", "dist-sync"),
-            "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, ddp-bf16, hook-int8, hook-int8-ps,",
+            "dist-sync is no peer of --framework torch; its peers are ddp, ddp-fp16, ddp-bf16, hook-int8,",
         ),
         (("--framework", "mxnet", "--peer", "ddp"), "ddp is no peer of --framework mxnet"),
         (("--framework", "mxnet", "--model", "bert-base"), "--framework mxnet trains resnet50, not bert-base"),
