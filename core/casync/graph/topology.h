@@ -46,8 +46,7 @@ struct Encoders {
 /// Of partition 0. `context`: of any rank.
 Encoders encodersOf(std::string_view topology, TopologyContext context);
 
-/// Whether every contribution goes from its rank to those that merge it, so that no message has a sum of some
-/// ranks. Every rank may then send to every other one at the same time; otherwise a rank sends to few at a
+/// Whether no message has a sum of some ranks. Every rank may then send to every other one at the same time; otherwise a rank sends to few at a
 /// time.
 bool isDirect(std::string_view topology);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the recipes' pages change in a script of a trainer: few lines, and those of the script that they show."""
+"""The diffs on the recipes' pages change few lines, and their scripts have these lines."""
 
 from __future__ import annotations
 

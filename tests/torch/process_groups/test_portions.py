@@ -139,7 +139,7 @@ def test_work_that_is_not_done_is_waited_for_only_if_there_must_be_no_more() -> 
         places.append(arena.data_ptr())
         arenas.give_back(arena)
     assert len(set(places[:3])) == 3
-    assert places[3:] == places[:2]  # those that came back first
+    assert places[3:] == places[:2]  # the first two came back first
     assert side.waited == [1, 2]
     side.done = 5
     assert arenas.take(1000, 0, _cleared).data_ptr() in places

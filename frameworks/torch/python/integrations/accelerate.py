@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from hipress.options.travel import AUTO
 from hipress.torch import ddp
 from hipress.torch.ddp.options import HookBesideCodec
-from hipress.torch.integrations.saved_ranks import ranks_in, states_of_ranks
+from hipress.torch.integrations.saved_ranks import ranks_in, saved_ranks
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,13 +42,13 @@ def compress(
 
 
 class _OfAllRanks:
-    """Accelerate calls state_dict() on all ranks, and writes what the main process returns."""
+    """Accelerate writes what state_dict() returns on the main process. It calls it on all ranks."""
 
     def __init__(self, state: ddp.HookState) -> None:
         self._state = state
 
     def state_dict(self) -> dict[str, Any]:
-        return states_of_ranks(self._state)
+        return saved_ranks(self._state.states_of_all())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._state.load_states_of(ranks_in(state_dict))

@@ -18,7 +18,7 @@ except ImportError:  # the older name of the package
 from hipress.options.travel import AUTO
 from hipress.torch import ddp
 from hipress.torch.ddp.options import HookBesideCodec
-from hipress.torch.integrations.saved_ranks import ranks_in, states_of_ranks
+from hipress.torch.integrations.saved_ranks import ranks_in, saved_ranks
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,7 +56,7 @@ class Compression(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning calls it on all ranks, and saves what rank 0 returns."""
-        return {"ranks": self._saved} if self.state is None else states_of_ranks(self.state)
+        return saved_ranks(self._saved if self.state is None else self.state.states_of_all())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lightning calls it before on_fit_start(), or in a later fit(). Raises InvalidArgument."""

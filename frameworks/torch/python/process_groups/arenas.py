@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory of collectives, which averages use again: fresh memory costs a page fault for every 4 KiB.
 
-Averages of a step share it, so that it holds what is on its way and not the whole model.
+All averages of a step share it: it is as large as the messages on their way.
 """
 
 from __future__ import annotations

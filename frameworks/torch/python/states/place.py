@@ -11,7 +11,7 @@ import torch.distributed as dist
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups.group_calls import Group
 
-#: The key of the rank and the number of ranks in what a rank saves.
+#: The key of a saved state's rank and number of ranks.
 PLACE = "place"
 
 
