@@ -46,8 +46,8 @@ struct Encoders {
 /// Of partition 0. `context`: of any rank.
 Encoders encodersOf(std::string_view topology, TopologyContext context);
 
-/// Whether no message has a sum of some ranks. Every rank may then send to every other one at the same time; otherwise a rank sends to few at a
-/// time.
+/// Whether no message has a sum of some ranks. Every rank may then send to every other one at the same time;
+/// otherwise a rank sends to few at a time.
 bool isDirect(std::string_view topology);
 
 /// Whether values cross the network, where compression may pay.
