@@ -19,7 +19,10 @@ def test_the_example_is_short_and_runs_on_two_ranks(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     # Different replicas at the end would mean that the example does not synchronise.
     script.write_text(
-        example + "total = sum(p.double().sum() for p in model.parameters()).item()\nprint('weights', total)\n"
+        example
+        + "total = sum(p.double().sum() for p in model.parameters()).item()\n"
+        # In one piece: the ranks write into one file.
+        + "print(f'weights {total}\\n', end='')\n"
     )
     printed = pages.run(["torchrun", "--nproc-per-node", "2", str(script)], tmp_path)
     sent = re.findall(r"loss [\d.]+, ([\d,]+) bytes sent for ([\d,]+) bytes of gradients", printed)

@@ -79,7 +79,8 @@ def outcome(way: Callable[[Any], str], cell: Any) -> str:
     except AssertionError as error:
         return f"wrong: {error}"
     except Exception as error:  # the framework itself has no such value
-        return f"of the framework: {error}" if "hipress" in str(error).lower() else "framework"
+        said = str(error).partition("\n")[0]  # later lines may have paths, also of a folder with our name
+        return f"of the framework: {said}" if "hipress" in said.lower() else "framework"
 
 
 def values(rank: int, name: str, dtype: Any) -> NDArray[Any]:
