@@ -200,7 +200,9 @@ void bindControl(py::module_& module) {
       .def(
           "declare",
           [](ControlPlane& plane, const std::string& name, const std::string& specification, bool transient,
-             double timeout) { return plane.declare(name, specification, transient, milliseconds(timeout)); },
+             double timeout) {
+            return plane.declare({{name, specification, transient}}, milliseconds(timeout)).front();
+          },
           py::arg("name"), py::arg("specification"), py::arg("transient") = false, py::arg("timeout") = 60.0,
           NoGil())
       .def(

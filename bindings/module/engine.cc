@@ -299,6 +299,11 @@ void bindEngine(py::module_& module) {
       .def_property_readonly("rank", &Engine::rank)
       .def_property_readonly("world_size", &Engine::worldSize)
       .def("declare", &Engine::declare, py::arg("specs"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "announce", [](Engine& engine, const TensorSpec& spec) { return engine.announce(spec); },
+          py::arg("spec"), py::call_guard<py::gil_scoped_release>(),
+          "Declares a tensor for one operation without a wait: the operation starts when rank 0 has "
+          "answered.")
       .def("agree", &Engine::agree, py::arg("list_name"), py::arg("specs"),
            py::call_guard<py::gil_scoped_release>())
       .def("agree_anew", &agreeAnew, py::arg("list_name"), py::arg("handles"), py::arg("specs"),

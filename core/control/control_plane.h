@@ -15,6 +15,7 @@
 
 #include "core/authentication/sha256.h"
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/time.h"
 
 namespace hipress {
@@ -36,6 +37,19 @@ struct ControlNotice {
   ErrorKind error = ErrorKind::kPeerLost;
   std::string message;
 };
+
+/// A tensor as rank 0 compares it: `specification` as text.
+struct Declaration {
+  std::string name;
+  std::string specification;
+  bool transient = false;
+};
+
+/// Called with the numbers of the declared tensors, in their order, or with the failure.
+using OnDeclared = std::function<void(const Failure& failure, const std::vector<uint32_t>& numbers)>;
+
+/// The numbers of tensors are below it.
+inline constexpr uint32_t kTensorNumbers = uint32_t{1} << 31;
 
 /// The control plane on one rank. Thread-safe. Every waiting call has a deadline and throws Timeout (with the
 /// names of the missing ranks), PeerLost, Mismatch, or NotInitialized after close().
@@ -59,13 +73,16 @@ class ControlPlane {
   virtual std::vector<std::string> allgather(const std::string& key, const std::string& value,
                                              Milliseconds timeout) = 0;
 
-  /// The number of the tensor called `name`, the same on all ranks. Waits for rank 0 only. The
-  /// declaration of the first rank counts: rank 0 compares `specification` as text with it. For a
-  /// difference the call throws Mismatch, and the ranks that declared the tensor earlier get the notice
-  /// kConflict. Rank 0 drops a `transient` tensor when all ranks have declared it; a later declaration is
-  /// a new tensor.
-  virtual uint32_t declare(const std::string& name, const std::string& specification, bool transient,
-                           Milliseconds timeout) = 0;
+  /// The numbers of the tensors, the same on all ranks. One question to rank 0 for all of them, and the call
+  /// waits for its answer only. The declaration of the first rank counts: rank 0 compares the specification
+  /// with it. For the first difference the call throws Mismatch, rank 0 takes no tensor behind it, and the
+  /// ranks that declared the tensor earlier get the notice kConflict. Rank 0 drops a transient tensor when
+  /// all ranks have declared it; a later declaration is a new tensor.
+  virtual std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds timeout) = 0;
+
+  /// As declare(), but returns at once: `onDeclared` is called once, on the control plane's thread or within
+  /// this call. It must not block or throw. It fails when the connection ends, and has no deadline.
+  virtual void declareSoon(std::vector<Declaration> tensors, OnDeclared onDeclared) = 0;
 
   /// Asks a service at rank 0 by its name (service.h). Waits for rank 0 only, for at most
   /// `timeout`.

@@ -72,16 +72,28 @@ class LocalControl final : public ControlPlane {
     return valuesOf(call(AllgatherRequest{key, value, timeout}));
   }
 
-  uint32_t declare(const std::string& name, const std::string& specification, bool transient,
-                   Milliseconds) override {
-    checkSize("the tensor's name", name.size(), kMaxText);
-    checkSize("the tensor's specification", specification.size(), kMaxText);
-    return call(DeclareRequest{name, specification, transient}).number;
+  std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds) override {
+    checkSizes(tensors);
+    const size_t count = tensors.size();
+    return numbersOf(call(DeclareRequest{std::move(tensors)}), count);
+  }
+
+  /// The ledger of one process answers within the call.
+  void declareSoon(std::vector<Declaration> tensors, OnDeclared onDeclared) override {
+    checkSizes(tensors);
+    std::vector<uint32_t> numbers;
+    Failure failure;
+    try {
+      numbers = declare(std::move(tensors), Milliseconds{0});
+    } catch (const Error& error) {
+      failure = failureOf(error);
+    }
+    onDeclared(failure, numbers);
   }
 
   uint32_t ask(const std::string& service, const std::string& question, Milliseconds) override {
     checkSize("the question", question.size(), kMaxText);
-    return call(AskRequest{service, question}).number;
+    return answerOf(call(AskRequest{service, question}));
   }
 
   void abort(ErrorKind error, const std::string& message) override {

@@ -28,7 +28,10 @@ struct RequestWriter {
   }
   std::string operator()(const DeclareRequest& r) const {
     FrameWriter writer(FrameType::kDeclare);
-    return writer.number(call).text(r.name).text(r.specification).number<uint8_t>(r.transient).finish();
+    writer.number(call).number(static_cast<uint32_t>(r.tensors.size()));
+    for (const Declaration& tensor : r.tensors)
+      writer.text(tensor.name).text(tensor.specification).number<uint8_t>(tensor.transient);
+    return writer.finish();
   }
   std::string operator()(const AskRequest& r) const {
     return FrameWriter(FrameType::kAsk).number(call).text(r.service).text(r.question).finish();
@@ -50,8 +53,13 @@ Request readRequest(FrameType type, FrameReader& reader) {
       return request;
     }
     case FrameType::kDeclare: {
-      DeclareRequest request{reader.text(kMaxText), reader.text(kMaxText), false};
-      request.transient = reader.number<uint8_t>() != 0;
+      DeclareRequest request;
+      for (auto count = reader.number<uint32_t>(); count > 0; --count) {
+        Declaration& tensor = request.tensors.emplace_back();
+        tensor.name = reader.text(kMaxText);
+        tensor.specification = reader.text(kMaxText);
+        tensor.transient = reader.number<uint8_t>() != 0;
+      }
       return request;
     }
     case FrameType::kAsk:
@@ -158,7 +166,10 @@ std::pair<uint64_t, std::string> decodeValue(std::string_view payload) {
 std::string encodeReply(const Reply& reply) {
   FrameWriter writer(FrameType::kReply);
   writer.number(reply.call).number<uint8_t>(reply.failure ? static_cast<uint8_t>(reply.failure->kind()) : 0);
-  return writer.text(reply.failure ? shortened(reply.failure->what()) : "").number(reply.number).finish();
+  writer.text(reply.failure ? shortened(reply.failure->what()) : "");
+  writer.number(static_cast<uint32_t>(reply.numbers.size()));
+  for (const uint32_t number : reply.numbers) writer.number(number);
+  return writer.finish();
 }
 
 Reply decodeReply(std::string_view payload) {
@@ -172,7 +183,8 @@ Reply decodeReply(std::string_view payload) {
     reader.number<uint8_t>();
     reader.text(0);
   }
-  reply.number = reader.number<uint32_t>();
+  for (auto count = reader.number<uint32_t>(); count > 0; --count)
+    reply.numbers.push_back(reader.number<uint32_t>());
   reader.end();
   return reply;
 }

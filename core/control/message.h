@@ -8,13 +8,14 @@
 //   HELLO      magic, version, rank, ..., nonce   CHALLENGE  nonce
 //   PROOF      the rank's proof                   WELCOME  u32 world size, rank 0's proof
 //   ALLGATHER  u64 call, key, value, u64 timeout  REFUSED  u8 error, text
-//   DECLARE    u64 call, name, text, u8           VALUE    u64 call, text
-//   ASK        u64 call, service, question        REPLY    u64 call, u8 error or 0, text, u32 number
+//   DECLARE    u64 call, u32 count,               VALUE    u64 call, text
+//              count × (name, text, u8)           REPLY    u64 call, u8 error or 0, text, u32 count,
+//   ASK        u64 call, service, question                 count × u32 number
 //   ABORT      u64 call, u8 error, text
 //   LEAVE      u64 call, u64 linger, text         NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
 //   BEAT       nothing                            BEAT     nothing
 //
-// The number in a reply is the declared tensor's number, or the answer to a question.
+// The numbers in a reply are those of the declared tensors, or the answer to a question.
 //
 // Each value of an allgather travels as a VALUE before the REPLY. So the largest frame has one value, for any
 // number of ranks.
@@ -32,7 +33,7 @@
 namespace hipress::control {
 
 inline constexpr uint32_t kMagic = 0x43505248;  // "HRPC"
-inline constexpr uint16_t kProtocolVersion = 5;
+inline constexpr uint16_t kProtocolVersion = 6;
 inline constexpr size_t kFrameHeader = 5;
 inline constexpr size_t kMaxFrame = kMaxValue + 4 * kMaxText;  ///< The largest payload: a value and texts.
 inline constexpr size_t kMaxHandshakeFrame = 4096;             ///< Rank 0 keeps no more bytes of a stranger.

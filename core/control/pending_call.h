@@ -26,6 +26,8 @@ class PendingCalls {
     return last_;
   }
   void remove(uint64_t number) { calls_.erase(number); }
+  /// The number of a reply for which no thread waits.
+  uint64_t next() { return ++last_; }
 
   /// Drops the reply of a call that has stopped waiting.
   void answer(Reply reply) {
@@ -38,7 +40,7 @@ class PendingCalls {
   void failAll(const Failure& failure) {
     for (auto& [number, call] : calls_) {
       if (call->reply) continue;
-      call->reply = Reply{number, failure, 0, {}};
+      call->reply = Reply{number, failure, {}, {}};
       call->answered.notify_all();
     }
   }
@@ -62,11 +64,48 @@ inline std::vector<std::string> valuesOf(const Reply& reply) {
   return values;
 }
 
+/// The numbers of `count` declared tensors.
+inline std::vector<uint32_t> numbersOf(const Reply& reply, size_t count) {
+  if (reply.numbers.size() != count)
+    throw transportError("rank 0 has numbered " + std::to_string(reply.numbers.size()) + " of " +
+                         std::to_string(count) + " tensors");
+  return reply.numbers;
+}
+
+/// Calls `onDeclared` with the numbers of `count` tensors, or with the failure.
+inline void tell(const Reply& reply, size_t count, const OnDeclared& onDeclared) {
+  std::vector<uint32_t> numbers;
+  Failure failure = reply.failure;
+  try {
+    if (!failure) numbers = numbersOf(reply, count);
+  } catch (const Error& error) {
+    failure = failureOf(error);
+  }
+  onDeclared(failure, numbers);
+}
+
+/// The answer to a question.
+inline uint32_t answerOf(const Reply& reply) {
+  if (reply.numbers.size() != 1) throw transportError("rank 0 has answered a question with no number");
+  return reply.numbers.front();
+}
+
 /// Throws InvalidArgument on the calling rank for a value that is too large for a frame.
 inline void checkSize(const char* what, size_t size, size_t limit) {
   if (size <= limit) return;
   throw invalidArgument(std::string(what) + " has " + std::to_string(size) + " bytes; at most " +
                         std::to_string(limit) + " are allowed");
+}
+
+/// The same for all tensors of a declaration together.
+inline void checkSizes(const std::vector<Declaration>& tensors) {
+  size_t bytes = 0;
+  for (const Declaration& tensor : tensors) {
+    checkSize("the tensor's name", tensor.name.size(), kMaxText);
+    checkSize("the tensor's specification", tensor.specification.size(), kMaxText);
+    bytes += tensor.name.size() + tensor.specification.size() + kDeclarationBytes;
+  }
+  checkSize("the list of tensors", bytes, kMaxValue);
 }
 
 inline Failure closedFailure() {

@@ -22,6 +22,8 @@ inline constexpr size_t kMaxValue = size_t{64} << 20;  ///< One rank's value in 
 inline constexpr size_t kMaxText = size_t{1}
                                    << 20;  ///< A key, a tensor's name, its specification, a message.
 
+inline constexpr size_t kDeclarationBytes = 9;  ///< In a frame: of a declaration, beside its texts.
+
 struct AllgatherRequest {
   std::string key;
   std::string value;
@@ -29,9 +31,7 @@ struct AllgatherRequest {
 };
 
 struct DeclareRequest {
-  std::string name;
-  std::string specification;
-  bool transient = false;
+  std::vector<Declaration> tensors;
 };
 
 struct AskRequest {
@@ -58,7 +58,7 @@ using SharedValue = std::shared_ptr<const std::string>;
 struct Reply {
   uint64_t call = 0;
   Failure failure;
-  uint32_t number = 0;              ///< declare: the tensor's number; ask: the answer
+  std::vector<uint32_t> numbers;    ///< declare: the tensors' numbers; ask: the answer
   std::vector<SharedValue> values;  ///< allgather
 };
 

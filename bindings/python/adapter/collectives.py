@@ -67,7 +67,7 @@ def declare(
             transient=True,
             **options,
         )
-        (handle,) = runtime.current().engine.declare([spec])
+        handle = runtime.current().engine.announce(spec)
         operation = submit(handle)
     except BaseException:
         runtime.current().in_flight.discard(full_name)

@@ -22,29 +22,48 @@ std::vector<TensorHandle> pick(const std::vector<TensorHandle>& handles, const s
 
 }  // namespace
 
-TensorHandle Agreement::declareOne(const TensorSpec& spec, const std::string& ledgerName) {
-  spec.check(control_.worldSize());
-  registry_.throwIfEnded("declaring tensor '" + spec.name + "'");
-  const TensorHandle number = control_.declare(ledgerName, spec.describe(), spec.transient, timeout_);
-  registry_.enter(number, spec);
-  if (const auto tensor = registry_.tensor(number); tensor->isLinked()) {
+std::vector<uint32_t> Agreement::numbersFor(const std::vector<Named>& tensors) {
+  std::vector<Declaration> declarations;
+  for (const auto& [spec, ledgerName] : tensors)
+    declarations.push_back({ledgerName, spec.describe(), spec.transient});
+  return control_.declare(std::move(declarations), timeout_);
+}
+
+std::vector<TensorHandle> Agreement::declareAll(const std::vector<Named>& tensors) {
+  if (tensors.empty()) return {};
+  for (const auto& [spec, ledgerName] : tensors) spec.check(control_.worldSize());
+  registry_.throwIfEnded("declaring tensor '" + tensors.front().spec.name + "'");
+  const std::vector<uint32_t> numbers = numbersFor(tensors);
+  std::vector<Named> linked;
+  std::vector<TensorHandle> linking;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [spec, ledgerName] = tensors[i];
+    registry_.enter(numbers[i], spec);
+    const auto tensor = registry_.tensor(numbers[i]);
+    if (!tensor->isLinked()) continue;
+    linking.push_back(numbers[i]);
     const auto [first, second] = linkedSpecs(*tensor);
-    const auto declared = [&](const TensorSpec& linked) {
-      return declareOne(linked, ledgerName + linked.name.substr(spec.name.size()));
-    };
-    const TensorHandle firstNumber = declared(first);
-    registry_.enterLinked(number, firstNumber, declared(second));
+    for (const TensorSpec& each : {first, second})
+      linked.push_back({each, ledgerName + each.name.substr(spec.name.size())});
   }
-  return number;
+  const std::vector<TensorHandle> handles = declareAll(linked);
+  for (size_t i = 0; i < linking.size(); ++i)
+    registry_.enterLinked(linking[i], handles[2 * i], handles[2 * i + 1]);
+  return numbers;
 }
 
 std::vector<TensorHandle> Agreement::declare(const std::vector<TensorSpec>& specs) {
-  std::vector<TensorHandle> handles;
-  for (const auto& spec : specs) handles.push_back(declareOne(spec, spec.name));
-  for (const auto& members : groupsOf(specs)) {
+  std::vector<Named> tensors;
+  for (const auto& spec : specs) tensors.push_back({spec, spec.name});
+  const auto groups = groupsOf(specs);
+  for (const auto& members : groups) {
     const TensorSpec together = groupSpec(specs, members);
-    registry_.enterGroup(declareOne(together, together.name), pick(handles, members));
+    tensors.push_back({together, together.name});
   }
+  std::vector<TensorHandle> handles = declareAll(tensors);
+  for (size_t group = 0; group < groups.size(); ++group)
+    registry_.enterGroup(handles[specs.size() + group], pick(handles, groups[group]));
+  handles.resize(specs.size());
   return handles;
 }
 
@@ -135,6 +154,7 @@ std::vector<AgreedAnew> Agreement::agreeAnew(const std::string& listName,
   }
   std::vector<AgreedAnew> result(specs.size());
   std::vector<TensorHandle> next = handles;
+  std::vector<Named> tensors;
   std::vector<size_t> changed;
   std::set<TensorHandle> ended;
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -143,13 +163,19 @@ std::vector<AgreedAnew> Agreement::agreeAnew(const std::string& listName,
     ended.insert(handles[i]);
     if (const auto group = registry_.groupOf(handles[i]); !group.empty()) ended.insert(group.front());
     for (const TensorHandle linked : registry_.linkedOf(handles[i])) ended.insert(linked);
-    next[i] = declareOne(specs[i], ledgerName(specs[i]));
+    tensors.push_back({specs[i], ledgerName(specs[i])});
   }
+  std::vector<const std::vector<size_t>*> changedGroups;
   for (const auto& members : groups) {
     if (!ended.contains(handles[members.front()])) continue;
+    changedGroups.push_back(&members);
     const TensorSpec together = groupSpec(specs, members);
-    registry_.enterGroup(declareOne(together, ledgerName(together)), pick(next, members));
+    tensors.push_back({together, ledgerName(together)});
   }
+  const std::vector<TensorHandle> entered = declareAll(tensors);
+  for (size_t k = 0; k < changed.size(); ++k) next[changed[k]] = entered[k];
+  for (size_t group = 0; group < changedGroups.size(); ++group)
+    registry_.enterGroup(entered[changed.size() + group], pick(next, *changedGroups[group]));
   StateHandover handover(states_);
   for (const size_t i : changed) handover.add(registry_.sentRange(handles[i]), registry_.sentRange(next[i]));
   auto unsent = handover.finish();

@@ -26,7 +26,8 @@ class Agreement {
   Agreement(ControlPlane& control, Milliseconds timeout, TensorRegistry& registry, StateStore& states)
       : control_(control), timeout_(timeout), registry_(registry), states_(states) {}
 
-  /// See Engine::declare(), agree(), forget() and agreeAnew().
+  /// See Engine::declare(), agree(), forget() and agreeAnew(). A list costs two questions to rank 0: one for
+  /// its tensors and groups, one for the linked tensors.
   std::vector<TensorHandle> declare(const std::vector<TensorSpec>& specs);
   std::vector<TensorHandle> agree(const std::string& listName, const std::vector<TensorSpec>& specs);
   void forget(const std::vector<TensorHandle>& handles);
@@ -34,8 +35,12 @@ class Agreement {
                                     const std::vector<TensorSpec>& specs);
 
  private:
-  /// `ledgerName`: the tensor's name at rank 0.
-  TensorHandle declareOne(const TensorSpec& spec, const std::string& ledgerName);
+  struct Named {
+    TensorSpec spec;
+    std::string ledgerName;  ///< The tensor's name at rank 0.
+  };
+  std::vector<TensorHandle> declareAll(const std::vector<Named>& tensors);
+  std::vector<uint32_t> numbersFor(const std::vector<Named>& tensors);
   void compareLists(const std::string& listName, const std::vector<TensorSpec>& specs);
   void checkChange(const std::string& listName, TensorHandle handle, const TensorSpec& next) const;
   bool isSentAsBefore(TensorHandle handle, const TensorSpec& next,

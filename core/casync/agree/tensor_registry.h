@@ -14,7 +14,8 @@
 
 namespace hipress {
 
-/// The number of an agreed tensor; see Engine::agree().
+/// This rank's handle of a tensor: its number, which all ranks have agreed on, or, for an announced tensor, a
+/// number of this rank's own from kTensorNumbers on. See Engine::agree() and announce().
 using TensorHandle = uint32_t;
 
 /// The inputs of an encode that change from step to step.

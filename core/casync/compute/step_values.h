@@ -58,6 +58,12 @@ struct StepValues {
   explicit StepValues(std::shared_ptr<const Tensor> planned);
   ~StepValues();
 
+  /// Opens the codec's states in the store. Those that the last step opened stay valid until the store cuts
+  /// or takes states.
+  void openStates(StateStore& store);
+  /// Multiplies the opened states where they are. Returns when their device has done it. Throws Timeout, and
+  /// the errors of the device.
+  void multiplyStates(float factor);
   /// Drops the values that the tasks of another step have left.
   void arm(uint32_t stepNumber);
   /// The task no longer needs the bytes of its messages. Staging that no other task reads returns to the
@@ -90,6 +96,8 @@ struct StepValues {
   std::atomic<bool> notFinite{false};
 
  private:
+  void openFactorStates(StateStore& store);
+  void multiply(const std::shared_ptr<TensorStates>& states, float factor) const;
   void settleStates(bool keep);
 
   std::shared_ptr<StepVerdict> awaited_;  // has the states of the last step

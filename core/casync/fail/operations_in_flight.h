@@ -26,6 +26,7 @@ struct Wait {
   std::string missing;      ///< Members of its group that this rank has not submitted; empty: none.
   std::string group;        ///< The name of the group.
   std::string device;       ///< The task that its device has not done; empty: none.
+  bool unnumbered = false;  ///< Rank 0 has not told the tensor's number yet.
 };
 
 class AwaitedOperation {

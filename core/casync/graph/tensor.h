@@ -52,6 +52,7 @@ class Tensor {
   Tensor(TensorSpec spec, uint32_t id, const TensorPlan& plan);
 
   const TensorSpec& spec() const { return spec_; }
+  /// This rank's handle of the tensor.
   uint32_t id() const { return id_; }
   /// `none` if the tensor is not compressed.
   const CodecPointer& codec() const { return codec_; }

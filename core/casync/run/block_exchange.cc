@@ -14,6 +14,7 @@ struct BlockExchange {
   TensorSpec spec;
   BlockSubmission blocks;
   std::vector<uint64_t> rowsFrom;
+  TensorHandle number = 0;  // of the tensor; known when its first step starts
 };
 
 void checkBlocks(const TensorSpec& spec, const BlockSubmission& blocks, int worldSize) {
@@ -49,8 +50,7 @@ uint64_t total(const std::vector<uint64_t>& counts) {
 }
 
 /// Starts the step that moves the blocks. No rank is asked: after the first step every rank knows all sizes.
-void startSecondStep(Engine& engine, TensorTable& table, TensorHandle handle,
-                     const std::shared_ptr<BlockExchange>& exchange) {
+void startSecondStep(Engine& engine, TensorTable& table, const std::shared_ptr<BlockExchange>& exchange) {
   const BlockSubmission& blocks = exchange->blocks;
   TensorSpec spec = exchange->spec;
   const auto given = elementsOf(spec, blocks.rows, blocks.rowElements);
@@ -68,8 +68,8 @@ void startSecondStep(Engine& engine, TensorTable& table, TensorHandle handle,
   values.output = blocks.allocate(exchange->rowsFrom);
   values.keepAlive = exchange;
   values.onDone = [onDone = blocks.onDone](const Failure& failure, bool) { onDone(failure); };
-  table.enterAtStep(handle, std::move(spec), 1);
-  engine.submit(handle, std::move(values));
+  table.enterAtStep(exchange->number, std::move(spec), 1);
+  engine.submit(exchange->number, std::move(values));
 }
 
 }  // namespace
@@ -83,16 +83,17 @@ void moveBlocks(Engine& engine, TensorTable& table, TensorSpec spec, BlockSubmis
   exchange->spec = std::move(spec);
   exchange->blocks = std::move(blocks);
   exchange->rowsFrom.resize(static_cast<size_t>(engine.worldSize()));
-  const TensorHandle handle = engine.declare({exchange->spec}).front();
+  const TensorHandle handle =
+      engine.announce(exchange->spec, [exchange](uint32_t number) { exchange->number = number; });
 
   Submission sizes;
   sizes.input = exchange->blocks.rows.data();
   sizes.output = exchange->rowsFrom.data();
   sizes.keepAlive = exchange;
-  sizes.onDone = [&engine, &table, exchange, handle](const Failure& failure, bool) {
+  sizes.onDone = [&engine, &table, exchange](const Failure& failure, bool) {
     if (failure) return exchange->blocks.onDone(failure);
     try {
-      startSecondStep(engine, table, handle, exchange);
+      startSecondStep(engine, table, exchange);
     } catch (const std::exception& error) {
       const auto* known = dynamic_cast<const Error*>(&error);
       const Error reason = known != nullptr

@@ -53,6 +53,32 @@ Engine::~Engine() {
   shutdown(Milliseconds(0));
 }
 
+TensorHandle Engine::announce(TensorSpec spec, std::function<void(uint32_t)> onNumber) {
+  spec.check(worldSize());
+  table_.throwIfEnded("declaring tensor '" + spec.name + "'");
+  // Without pipelining operations run in the order in which ranks submit them, so none may wait alone.
+  if (!options_.pipelining) {
+    const TensorHandle number = agreement_.declare({std::move(spec)}).front();
+    if (onNumber) onNumber(number);
+    return number;
+  }
+  std::vector<Declaration> tensors;
+  std::vector<TensorHandle> announced = table_.announce(std::move(spec), tensors);
+  const TensorHandle handle = announced.front();
+  const auto onDeclared = [this, announced = std::move(announced), onNumber = std::move(onNumber)](
+                              const Failure& failure, const std::vector<uint32_t>& numbers) {
+    if (failure) return table_.refuse(announced, failure);
+    if (onNumber) onNumber(numbers.front());
+    try {
+      if (const auto begun = table_.number(announced, numbers)) run(*begun, false);
+    } catch (const Error& error) {
+      failures_.fail(error);
+    }
+  };
+  control_->declareSoon(std::move(tensors), onDeclared);
+  return handle;
+}
+
 OperationHandle Engine::submit(TensorHandle tensor, Submission submission) {
   return start(tensor, std::move(submission))->handle();
 }
@@ -61,6 +87,12 @@ OperationHandle Engine::submit(TensorHandle tensor, Submission submission) {
 OperationPointer Engine::start(TensorHandle tensor, Submission&& submission, bool atOnce) {
   const TensorTable::Begun begun = table_.begin(tensor, std::move(submission));
   if (begun.needsWatch) deadlineWatch_.begin();
+  if (!begun.awaitsNumber) run(begun, atOnce);
+  return begun.operation;
+}
+
+/// Starts an operation whose tensor has its number.
+void Engine::run(const TensorTable::Begun& begun, bool atOnce) {
   if (begun.linked != nullptr) {
     begun.linked->start(*this);
   } else if (begun.group == nullptr) {
@@ -72,7 +104,6 @@ OperationPointer Engine::start(TensorHandle tensor, Submission&& submission, boo
     };
     begun.group->copyIn(begun.member, begun.operation->values(), copied);
   }
-  return begun.operation;
 }
 
 void Engine::startGroup(const std::shared_ptr<GroupStep>& step) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -49,6 +50,12 @@ class Engine final : private OperationEvents, private LinkedRuntime {
   std::vector<TensorHandle> declare(const std::vector<TensorSpec>& specs) {
     return agreement_.declare(specs);
   }
+
+  /// declare() for one tensor that serves one operation, without a wait for rank 0: the tensor's operation
+  /// starts when rank 0 has answered, so a burst of calls costs one round trip. A Mismatch ends the
+  /// operation, or is thrown by submit(). `onNumber` gets the tensor's number before the operation starts.
+  /// Throws InvalidArgument, Unsupported, and the engine's failure.
+  TensorHandle announce(TensorSpec spec, std::function<void(uint32_t)> onNumber = nullptr);
 
   /// declare() for a complete list, e.g. of an optimizer, that all ranks declare together and alike. Compares
   /// the ranks' lists and reports the first difference as a Mismatch. Waits for all ranks.
@@ -100,9 +107,9 @@ class Engine final : private OperationEvents, private LinkedRuntime {
   void settleBySteps(const std::vector<TensorHandle>& tensors) { table_.settleBySteps(tensors); }
   bool endStep(TensorHandle tensor) { return table_.endStep(tensor); }
 
-  /// Declares an allgather or an alltoall and starts it. Returns when rank 0 has answered. `spec` needs no
-  /// count; its shape has the dimensions that all ranks share. It serves one operation. Throws the errors of
-  /// declare(). The operation reports later errors to onDone.
+  /// Announces an allgather or an alltoall and starts it. `spec` needs no count; its shape has the dimensions
+  /// that all ranks share. It serves one operation. Throws the errors of announce(). The operation reports
+  /// later errors to onDone.
   void moveBlocks(TensorSpec spec, BlockSubmission blocks) {
     hipress::moveBlocks(*this, table_, std::move(spec), std::move(blocks));
   }
@@ -144,6 +151,7 @@ class Engine final : private OperationEvents, private LinkedRuntime {
 
  private:
   OperationPointer start(TensorHandle tensor, Submission&& submission, bool atOnce = false);
+  void run(const TensorTable::Begun& begun, bool atOnce);
   void startGroup(const std::shared_ptr<GroupStep>& step);
   void endGroup(const std::shared_ptr<GroupStep>& step, const Failure& failure, bool absent);
   bool checkUnattended();

@@ -95,8 +95,10 @@ bool Operation::isMissing(TaskIndex index) const {
 Wait Operation::wait() const {
   Wait wait;
   wait.name = tensor().spec().name;
-  wait.tensor = tensor().id();
+  wait.tensor = number();
   wait.step = values_.step;
+  wait.unnumbered = wait.tensor == 0;
+  if (wait.unnumbered) return wait;
   if (const auto group = group_.lock()) {
     wait.missing = group->missing();
     wait.group = group->name();

@@ -60,6 +60,9 @@ class Operation final : public AwaitedOperation {
   void joinLinked(std::weak_ptr<const LinkedStep> linked) { linked_ = std::move(linked); }
 
   OperationHandle handle() const { return handle_; }
+  /// The tensor's number in the tags of messages; 0: rank 0 has not told it yet.
+  uint32_t number() const { return number_.load(std::memory_order_relaxed); }
+  void setNumber(uint32_t number) { number_.store(number, std::memory_order_relaxed); }
   const Tensor& tensor() const { return *values_.tensor; }
   const Task& task(TaskIndex index) const { return tensor().graph().tasks()[index]; }
   /// The values, messages and buffers that the tasks share.
@@ -108,6 +111,7 @@ class Operation final : public AwaitedOperation {
 
   StepValues values_;
   OperationHandle handle_ = 0;
+  std::atomic<uint32_t> number_{0};
   std::shared_ptr<void> keepAlive_;    // owns input and output
   std::atomic<uint8_t> usersDone_{0};  // users that are done with keepAlive_
   OnDone onDone_;                      // nullptr: a caller waits

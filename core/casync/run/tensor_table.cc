@@ -1,55 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/run/tensor_table.h"
 
-#include <chrono>
-#include <deque>
-#include <future>
 #include <map>
 #include <string>
 #include <utility>
 
-#include "core/casync/compute/device_values.h"
+#include "core/casync/agree/linked_specs.h"
 #include "core/casync/compute/factor_values.h"
 #include "core/casync/compute/summed_values.h"
 #include "core/casync/graph/shares.h"
-#include "core/device/host_stream.h"
 
 namespace hipress {
-
-namespace {
-
-constexpr std::chrono::seconds kLongestMultiplication{60};
-
-/// Multiplies states in the memory where they are, and waits until the device has done it.
-void multiply(const StepValues& values, const std::shared_ptr<TensorStates>& states, float factor) {
-  if (states == nullptr) return;
-  HostStream host;
-  std::deque<StateLease> leases;
-  std::vector<std::future<Failure>> ends;
-  for (size_t partition = 0; partition < values.tensor->partitions().size(); ++partition) {
-    if (states->states() == 0 || states->valuesLeft(0, partition) == 0) continue;
-    DeviceStream& stream = values.device ? values.device->queue->streamOf(*values.tensor, partition)
-                                         : static_cast<DeviceStream&>(host);
-    const EncodeStates lent = leases.emplace_back(states, partition).states();
-    for (size_t state = 0; state < states->states(); ++state) {
-      const void* before[] = {lent.before[state]};
-      stream.combine(Combination::kSum, DType::kFloat32, before, states->valuesLeft(state, partition), factor,
-                     lent.after[state]);
-    }
-    const auto end = std::make_shared<std::promise<Failure>>();
-    ends.push_back(end->get_future());
-    stream.whenDone([end](const Failure& failure) { end->set_value(failure); });
-  }
-  for (std::future<Failure>& end : ends) {
-    if (end.wait_for(kLongestMultiplication) != std::future_status::ready)
-      throw Error(ErrorKind::kTimeout, "a device did not multiply the states of tensor '" +
-                                           values.tensor->spec().name + "' within 60 s");
-    if (const Failure failure = end.get()) throw *failure;
-  }
-  for (StateLease& lease : leases) lease.commit();
-}
-
-}  // namespace
 
 /// Throws InvalidArgument.
 TensorTable::Entry& TensorTable::entryOf(TensorHandle handle) {
@@ -58,37 +19,120 @@ TensorTable::Entry& TensorTable::entryOf(TensorHandle handle) {
   return found->second;
 }
 
-void TensorTable::takeEarlyConflict(TensorHandle handle, Entry& entry) {
-  if (auto early = earlyConflicts_.extract(handle)) entry.conflict = std::move(early.mapped());
+/// An entry that the table does not know yet.
+TensorTable::Entry TensorTable::planned(TensorHandle handle, TensorSpec spec) {
+  Entry entry;
+  entry.tensor = std::make_shared<const Tensor>(std::move(spec), handle, plan_);
+  entry.device = devices_.queueFor(*entry.tensor);
+  seedByName(entry);
+  return entry;
 }
 
 void TensorTable::enter(TensorHandle number, TensorSpec spec) {
-  auto tensor = std::make_shared<const Tensor>(std::move(spec), number, plan_);
-  auto device = devices_.queueFor(*tensor);
+  Entry anew = planned(number, std::move(spec));
   const MutexLock lock(mutex_);
   Entry& entry = tensors_[number];
+  entry.number = number;
   // A second optimizer or module may declare the same tensor.
   if (!entry.isActive()) {
-    entry.tensor = std::move(tensor);
-    entry.device = std::move(device);
+    entry.tensor = std::move(anew.tensor);
+    entry.device = std::move(anew.device);
     entry.spare.reset();
     seedByName(entry);
-  } else if (entry.device != device) {
-    throw invalidArgument("tensor '" + tensor->spec().name +
+  } else if (entry.device != anew.device) {
+    throw invalidArgument("tensor '" + anew.tensor->spec().name +
                           "' is being synchronised; wait for it before it is declared on another device");
   }
-  takeEarlyConflict(number, entry);
+  if (Failure early = numbers_.takeConflict(number)) entry.conflict = std::move(early);
 }
 
 void TensorTable::enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step) {
-  Entry entry;
-  entry.tensor = std::make_shared<const Tensor>(std::move(spec), number, plan_);
-  entry.device = devices_.queueFor(*entry.tensor);
+  Entry entry = planned(number, std::move(spec));
+  entry.number = number;
   entry.nextStep = step;
-  seedByName(entry);
   const MutexLock lock(mutex_);
-  takeEarlyConflict(number, entry);
+  if (Failure early = numbers_.takeConflict(number)) entry.conflict = std::move(early);
   tensors_[number] = std::move(entry);
+}
+
+std::vector<TensorHandle> TensorTable::announce(TensorSpec spec, std::vector<Declaration>& tensors) {
+  std::vector<TensorHandle> handles;
+  std::vector<Entry> entries;
+  const auto add = [&](TensorSpec each) {
+    tensors.push_back({each.name, each.describe(), each.transient});
+    {
+      const MutexLock lock(mutex_);
+      do {
+        handles.push_back(numbers_.nextHandle());
+      } while (tensors_.contains(handles.back()));
+    }
+    entries.push_back(planned(handles.back(), std::move(each)));
+  };
+  add(std::move(spec));
+  if (const auto whole = entries.front().tensor; whole->isLinked()) {
+    auto [first, second] = linkedSpecs(*whole);
+    add(std::move(first));
+    add(std::move(second));
+    entries.front().linked = {handles[1], handles[2]};
+  }
+  const MutexLock lock(mutex_);
+  for (size_t i = 0; i < handles.size(); ++i) tensors_[handles[i]] = std::move(entries[i]);
+  return handles;
+}
+
+std::optional<TensorTable::Begun> TensorTable::number(const std::vector<TensorHandle>& announced,
+                                                      const std::vector<uint32_t>& numbers) {
+  OperationPointer conflicting;
+  Failure conflict;
+  {
+    const MutexLock lock(mutex_);
+    for (size_t i = 0; i < announced.size(); ++i) {
+      const auto found = tensors_.find(announced[i]);
+      if (found == tensors_.end()) return std::nullopt;  // shutdown() has dropped it
+      found->second.number = numbers[i];
+      numbers_.add(numbers[i], announced[i]);
+      if (Failure early = numbers_.takeConflict(numbers[i])) found->second.conflict = std::move(early);
+    }
+    Entry& entry = tensors_.at(announced.front());
+    if (!entry.awaiting) return std::nullopt;
+    Begun begun = *std::exchange(entry.awaiting, std::nullopt);
+    numberOperation(entry, *begun.operation);
+    begun.awaitsNumber = false;
+    if (!entry.conflict) return begun.operation->finished() ? std::nullopt : std::optional(std::move(begun));
+    conflicting = std::move(begun.operation);
+    conflict = entry.conflict;
+  }
+  end(conflicting, conflict);
+  return std::nullopt;
+}
+
+void TensorTable::refuse(const std::vector<TensorHandle>& announced, const Failure& failure) {
+  OperationPointer refused;
+  {
+    const MutexLock lock(mutex_);
+    for (const TensorHandle handle : announced) {
+      const auto found = tensors_.find(handle);
+      if (found == tensors_.end()) continue;
+      if (handle != announced.front()) {
+        tensors_.erase(found);  // no operation of a linked tensor will begin
+        continue;
+      }
+      found->second.conflict = failure;
+      if (auto awaiting = std::exchange(found->second.awaiting, std::nullopt))
+        refused = std::move(awaiting->operation);
+    }
+  }
+  if (refused != nullptr) end(refused, failure);
+}
+
+void TensorTable::numberOperation(const Entry& entry, Operation& operation) {
+  operation.setNumber(entry.number);
+  operation.values().randomTensor = entry.randomTensor.value_or(entry.number);
+}
+
+void TensorTable::drop(Tensors::iterator entry) {
+  numbers_.remove(entry->second.number);
+  tensors_.erase(entry);
 }
 
 void TensorTable::seedByName(Entry& entry) {
@@ -124,7 +168,9 @@ std::vector<TensorHandle> TensorTable::linkedOf(TensorHandle handle) const {
 
 void TensorTable::remove(const std::set<TensorHandle>& handles) {
   const MutexLock lock(mutex_);
-  for (const TensorHandle handle : handles) tensors_.erase(handle);
+  for (const TensorHandle handle : handles) {
+    if (const auto entry = tensors_.find(handle); entry != tensors_.end()) drop(entry);
+  }
 }
 
 std::shared_ptr<const Tensor> TensorTable::tensor(TensorHandle handle) const {
@@ -157,7 +203,7 @@ std::vector<TensorHandle> TensorTable::groupOf(TensorHandle handle) const {
 SentSteps TensorTable::steps(TensorHandle handle) const {
   const MutexLock lock(mutex_);
   const Entry& entry = entryOf(handle);
-  return {entry.nextStep, entry.randomTensor.value_or(handle)};
+  return {entry.nextStep, entry.randomTensor.value_or(entry.number)};
 }
 
 void TensorTable::setSteps(TensorHandle handle, const SentSteps& steps) {
@@ -176,8 +222,8 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   throwIfInFlight(entry);
   begun.operation = unarmed(entry);
   // These calls may throw, so they come before the table knows the operation.
-  openStates(begun.operation->values());
-  begun.operation->values().randomTensor = entry.randomTensor.value_or(handle);
+  begun.operation->values().openStates(states_);
+  numberOperation(entry, *begun.operation);
   if (submission.verdict != nullptr) {
     submission.verdict->join();
   } else if (entry.bySteps != nullptr) {
@@ -193,6 +239,8 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   entry.active = begun.operation;
   begun.needsWatch = begun.operation->hasCallback() && unattended_++ == 0;
   insert(begun.operation);
+  begun.awaitsNumber = entry.number == 0;
+  if (begun.awaitsNumber) entry.awaiting = begun;
   return begun;
 }
 
@@ -205,36 +253,6 @@ OperationPointer TensorTable::unarmed(Entry& entry) {
   if (!isFree) return std::make_shared<Operation>(entry.tensor, entry.device);
   OperationPointer(operation).reset();  // synchronises with the callbacks: their writes are visible now
   return operation;
-}
-
-void TensorTable::openStates(StepValues& values) const {
-  const Tensor& tensor = *values.tensor;
-  if (!tensor.keepsStates()) return;
-  // The states that the last step opened stay valid until the store cuts or takes states.
-  const uint64_t generation = states_.generation();
-  if (values.workerStates != nullptr && values.statesGeneration == generation) return;
-  if (tensor.factoring()) return openFactorStates(values, generation);
-  const auto place = values.device ? values.device->queue->states() : nullptr;
-  values.workerStates = states_.open(tensor.spec().name, StateRole::kWorker, tensor.codec()->states(),
-                                     tensor.partitionCounts(), place);
-  values.aggregatorStates = states_.open(tensor.spec().name, StateRole::kAggregator,
-                                         tensor.aggregateCodec()->states(), tensor.partitionCounts(), place);
-  values.statesGeneration = generation;
-}
-
-/// A state has as many elements as the tensor, and the right factor has fewer. The rest takes no memory.
-void TensorTable::openFactorStates(StepValues& values, uint64_t generation) const {
-  const Tensor& tensor = *values.tensor;
-  const std::string& name = tensor.spec().name;
-  const size_t right = tensor.factoring()->rank * tensor.factoring()->shape.columns;
-  const size_t all = tensor.factoring()->shape.count();
-  const CodecState residual{kResidual};
-  const CodecState factor{"factor"};
-  if (tensor.factoring()->errorFeedback)
-    values.workerStates = states_.open(name, StateRole::kWorker, {&residual, 1}, {all});
-  if (tensor.factoring()->warmStart)
-    values.aggregatorStates = states_.open(name, StateRole::kWorker, {&factor, 1}, {right, all - right});
-  values.statesGeneration = generation;
 }
 
 void TensorTable::multiplyStates(const std::vector<TensorHandle>& handles, float factor) {
@@ -255,11 +273,8 @@ void TensorTable::multiplyStates(const std::vector<TensorHandle>& handles, float
     }
   }
   for (const auto& [handle, operation] : kept) {
-    StepValues& values = operation->values();
-    openStates(values);
-    multiply(values, values.workerStates, factor);
-    // The right factor has no unit: only its directions count.
-    if (!values.tensor->factoring()) multiply(values, values.aggregatorStates, factor);
+    operation->values().openStates(states_);
+    operation->values().multiplyStates(factor);
   }
 }
 
@@ -355,7 +370,7 @@ void TensorTable::erase(const OperationPointer& operation) {
   const auto entry = tensors_.find(operation->tensor().id());
   if (entry == tensors_.end() || entry->second.active != operation) return;
   entry->second.spare = std::move(entry->second.active);
-  if (operation->tensor().spec().transient) tensors_.erase(entry);
+  if (operation->tensor().spec().transient) drop(entry);
 }
 
 std::vector<OperationPointer> TensorTable::unattended() const {
@@ -392,7 +407,7 @@ std::vector<std::shared_ptr<const AwaitedOperation>> TensorTable::unfinished() c
 
 bool TensorTable::hasSubmitted(uint32_t tensor, uint32_t step) const {
   const MutexLock lock(mutex_);
-  const auto found = tensors_.find(tensor);
+  const auto found = tensors_.find(numbers_.handleOf(tensor));
   return found != tensors_.end() && found->second.nextStep > step;
 }
 
@@ -411,9 +426,9 @@ void TensorTable::endConflicting(uint32_t tensor, const Failure& failure) {
   OperationPointer active;
   {
     const MutexLock lock(mutex_);
-    const auto found = tensors_.find(tensor);
+    const auto found = tensors_.find(numbers_.handleOf(tensor));
     if (found == tensors_.end()) {
-      earlyConflicts_[tensor] = failure;
+      numbers_.keepConflict(tensor, failure);
       return;
     }
     found->second.conflict = failure;

@@ -16,6 +16,7 @@
 
 #include "core/base/buffer_pool.h"
 #include "core/base/mutex.h"
+#include "core/casync/agree/announced_numbers.h"
 #include "core/casync/agree/tensor_registry.h"
 #include "core/casync/compute/device_queues.h"
 #include "core/casync/fail/job_end.h"
@@ -58,12 +59,24 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   /// Enters a tensor whose next step is `step`. No rank is asked.
   void enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step);
 
+  /// Enters a tensor that rank 0 has not numbered yet, and its linked tensors behind it. Their operations
+  /// wait for number(). Adds what rank 0 is asked to `tensors`. Throws the errors of enter().
+  std::vector<TensorHandle> announce(TensorSpec spec, std::vector<Declaration>& tensors);
+  struct Begun;
+  /// The answer of rank 0 for announced tensors. Returns the operation that has waited for it, to start it;
+  /// nothing: it has not been submitted yet, or has ended.
+  std::optional<Begun> number(const std::vector<TensorHandle>& announced,
+                              const std::vector<uint32_t>& numbers);
+  /// Rank 0 has refused announced tensors: ends the operation that waits, or rejects its submission.
+  void refuse(const std::vector<TensorHandle>& announced, const Failure& failure);
+
   struct Begun {
     OperationPointer operation;
     std::shared_ptr<GroupStep> group;    ///< nullptr: the tensor is in no group.
     size_t member = 0;                   ///< The tensor's index in the group.
     std::shared_ptr<LinkedStep> linked;  ///< nullptr: the tensor does not travel as linked tensors.
     bool needsWatch = false;             ///< The first operation in flight that no caller waits for.
+    bool awaitsNumber = false;           ///< number() returns it again when it can start.
   };
   /// Makes the operation of the tensor's next step. Throws the errors of Engine::submit().
   Begun begin(TensorHandle handle, Submission&& submission);
@@ -88,6 +101,8 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
  private:
   struct Entry {
     std::shared_ptr<const Tensor> tensor;
+    uint32_t number = 0;            // the agreed one; 0: rank 0 has not told it yet
+    std::optional<Begun> awaiting;  // the operation that waits for the number
     std::shared_ptr<DeviceQueue> device;
     uint32_t nextStep = 0;
     std::optional<uint32_t> randomTensor;  // see SentSteps; empty: the tensor's own number
@@ -105,16 +120,16 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   using Tensors = std::unordered_map<TensorHandle, Entry>;
   using Operations = std::unordered_map<OperationHandle, OperationPointer>;
 
+  Entry planned(TensorHandle handle, TensorSpec spec);
   static void seedByName(Entry& entry);
+  static void numberOperation(const Entry& entry, Operation& operation);
+  void drop(Tensors::iterator entry) HIPRESS_REQUIRES(mutex_);
   Entry& entryOf(TensorHandle handle) HIPRESS_REQUIRES(mutex_);
   const Entry& entryOf(TensorHandle handle) const HIPRESS_REQUIRES(mutex_) {
     return const_cast<TensorTable*>(this)->entryOf(handle);
   }
-  void takeEarlyConflict(TensorHandle handle, Entry& entry) HIPRESS_REQUIRES(mutex_);
   void throwIfInFlight(const Entry& entry) const HIPRESS_REQUIRES(mutex_);
   OperationPointer unarmed(Entry& entry) HIPRESS_REQUIRES(mutex_);
-  void openStates(StepValues& values) const;
-  void openFactorStates(StepValues& values, uint64_t generation) const;
   std::unique_ptr<LinkedValues> linkedValues(StepValues& values) const;
   void join(Begun& begun, const Entry& entry) HIPRESS_REQUIRES(mutex_);
   void insert(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);
@@ -129,8 +144,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
 
   mutable Mutex mutex_;
   Tensors tensors_ HIPRESS_GUARDED_BY(mutex_);
-  /// Conflicts that arrived before rank 0's answer to this rank's declaration.
-  std::unordered_map<TensorHandle, Failure> earlyConflicts_ HIPRESS_GUARDED_BY(mutex_);
+  AnnouncedNumbers numbers_ HIPRESS_GUARDED_BY(mutex_);
   Operations operations_ HIPRESS_GUARDED_BY(mutex_);
   std::vector<Operations::node_type> spareNodes_ HIPRESS_GUARDED_BY(mutex_);  // of operations_
   OperationHandle nextOperation_ HIPRESS_GUARDED_BY(mutex_) = 1;

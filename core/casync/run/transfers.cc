@@ -10,7 +10,7 @@ namespace hipress {
 namespace {
 
 MessageTag tagOf(const Operation& operation, const Task& task) {
-  return {operation.tensor().id(), operation.values().step, task.partition, task.hop};
+  return {operation.number(), operation.values().step, task.partition, task.hop};
 }
 
 }  // namespace

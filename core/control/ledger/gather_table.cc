@@ -52,7 +52,7 @@ void GatherTable::arrive(int rank, uint64_t call, AllgatherRequest request, Time
   if (round->failure) {
     static const SharedValue kTold = std::make_shared<const std::string>();
     round->values[index] = kTold;
-    outbox.emplace_back(rank, Reply{call, round->failure, 0, {}});
+    outbox.emplace_back(rank, Reply{call, round->failure, {}, {}});
   } else {
     round->values[index] = std::make_shared<const std::string>(std::move(request.value));
     round->waiters.push_back({rank, call});
@@ -127,7 +127,7 @@ void GatherTable::settle(const std::string& key, Round& round, Outbox& outbox) c
   const std::vector<int> absent = missing(round);
   if (absent.empty()) {
     for (const Waiter& waiter : round.waiters) {
-      outbox.emplace_back(waiter.rank, Reply{waiter.call, nullptr, 0, round.values});
+      outbox.emplace_back(waiter.rank, Reply{waiter.call, nullptr, {}, round.values});
     }
     round.waiters.clear();
     return;
@@ -143,7 +143,7 @@ void GatherTable::settle(const std::string& key, Round& round, Outbox& outbox) c
 void GatherTable::fail(Round& round, const Failure& failure, Outbox& outbox) const {
   round.failure = failure;
   for (const Waiter& waiter : round.waiters) {
-    outbox.emplace_back(waiter.rank, Reply{waiter.call, round.failure, 0, {}});
+    outbox.emplace_back(waiter.rank, Reply{waiter.call, round.failure, {}, {}});
   }
   round.waiters.clear();
   for (SharedValue& value : round.values) {  // frees the values, and keeps the marks of ranks that were here

@@ -35,7 +35,7 @@ Outbox Ledger::handle(int rank, uint64_t call, Request request, TimePoint now) {
   } else if (member(rank).gone()) {
     const Failure failure =
         failureOf(ErrorKind::kNotInitialized, member(rank).end + "; it cannot take part any more");
-    outbox.emplace_back(rank, Reply{call, failure, 0, {}});
+    outbox.emplace_back(rank, Reply{call, failure, {}, {}});
   } else if (auto* gather = std::get_if<AllgatherRequest>(&request)) {
     gathers_.arrive(rank, call, std::move(*gather), now, outbox);
   } else if (auto* declaration = std::get_if<DeclareRequest>(&request)) {
@@ -64,7 +64,7 @@ Outbox Ledger::expire(TimePoint now) {
   gathers_.expire(now, outbox);
   std::erase_if(leavers_, [&](const Leaver& leaver) {
     if (leaver.deadline > now) return false;
-    outbox.emplace_back(leaver.rank, Reply{leaver.call, nullptr, 0, {}});
+    outbox.emplace_back(leaver.rank, Reply{leaver.call, nullptr, {}, {}});
     return true;
   });
   return outbox;
@@ -77,7 +77,7 @@ std::optional<TimePoint> Ledger::nextDeadline() const {
 }
 
 void Ledger::ask(int rank, uint64_t call, const AskRequest& request, Outbox& outbox) {
-  Reply reply{call, nullptr, 0, {}};
+  Reply reply{call, nullptr, {}, {}};
   try {
     auto service = services_.find(request.service);
     if (service == services_.end()) {
@@ -85,7 +85,7 @@ void Ledger::ask(int rank, uint64_t call, const AskRequest& request, Outbox& out
       if (!made) throw invalidArgument("rank 0 has no service '" + request.service + "'");
       service = services_.emplace(request.service, std::move(made)).first;
     }
-    reply.number = service->second->answer(rank, request.question);
+    reply.numbers = {service->second->answer(rank, request.question)};
   } catch (const Error& error) {
     reply.failure = failureOf(error);
   }
@@ -119,7 +119,7 @@ void Ledger::rosterChanged(Outbox& outbox) {
   tensors_.rosterChanged();
   std::erase_if(leavers_, [&](const Leaver& leaver) {
     if (!aloneIs(leaver.rank)) return false;
-    outbox.emplace_back(leaver.rank, Reply{leaver.call, nullptr, 0, {}});
+    outbox.emplace_back(leaver.rank, Reply{leaver.call, nullptr, {}, {}});
     return true;
   });
 }

@@ -2,6 +2,7 @@
 #include "core/control/ledger/tensor_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hipress::control {
 
@@ -15,20 +16,34 @@ std::string shown(const std::string& specification, bool transient, bool kindsDi
 }  // namespace
 
 void TensorTable::declare(int rank, uint64_t call, const DeclareRequest& request, Outbox& outbox) {
+  Reply reply{call, nullptr, {}, {}};
+  for (const Declaration& declaration : request.tensors) {
+    uint32_t number = 0;
+    reply.failure = declare(rank, declaration, number, outbox);
+    if (reply.failure) break;
+    reply.numbers.push_back(number);
+  }
+  outbox.emplace_back(rank, std::move(reply));
+}
+
+/// Returns the conflict, if there is one.
+Failure TensorTable::declare(int rank, const Declaration& declaration, uint32_t& number, Outbox& outbox) {
   const auto index = static_cast<size_t>(rank);
-  Tensors& tensors = tensors_[request.name];
-  Tensor& tensor = entryFor(rank, tensors, request);
-  const bool kindsDiffer = tensor.transient != request.transient;
-  if (kindsDiffer || tensor.specification != request.specification) {
+  Tensors& tensors = tensors_[declaration.name];
+  Tensor& tensor = entryFor(rank, tensors, declaration);
+  number = tensor.id;
+  Failure conflict;
+  const bool kindsDiffer = tensor.transient != declaration.transient;
+  if (kindsDiffer || tensor.specification != declaration.specification) {
     const std::string whose =
         tensor.first == rank ? "it had before" : "rank " + std::to_string(tensor.first) + " has";
-    const std::string message = "tensor '" + request.name + "': rank " + std::to_string(rank) + " has " +
-                                shown(request.specification, request.transient, kindsDiffer) + ", " + whose +
-                                " " + shown(tensor.specification, tensor.transient, kindsDiffer) +
+    const std::string message = "tensor '" + declaration.name + "': rank " + std::to_string(rank) + " has " +
+                                shown(declaration.specification, declaration.transient, kindsDiffer) + ", " +
+                                whose + " " + shown(tensor.specification, tensor.transient, kindsDiffer) +
                                 ". Make all ranks use the same shape, dtype and options for it, or different "
                                 "names for different tensors.";
     tensor.dissenters[rank] = message;
-    outbox.emplace_back(rank, Reply{call, failureOf(ErrorKind::kMismatch, message), 0, {}});
+    conflict = failureOf(ErrorKind::kMismatch, message);
     for (size_t other = 0; other < roster_.size(); ++other) {
       if (other == index || !tensor.declared[other] || roster_[other].presence != Member::Presence::kHere)
         continue;
@@ -37,16 +52,13 @@ void TensorTable::declare(int rank, uint64_t call, const DeclareRequest& request
     }
   } else {
     tensor.dissenters.erase(rank);
-    if (tensor.dissenters.empty()) {
-      outbox.emplace_back(rank, Reply{call, nullptr, tensor.id, {}});
-    } else {
-      const std::string& message = tensor.dissenters.begin()->second;
-      outbox.emplace_back(rank, Reply{call, failureOf(ErrorKind::kMismatch, message), 0, {}});
-    }
+    if (!tensor.dissenters.empty())
+      conflict = failureOf(ErrorKind::kMismatch, tensor.dissenters.begin()->second);
   }
   tensor.declared[index] = true;
   drop(tensors);
-  if (tensors.empty()) tensors_.erase(request.name);
+  if (tensors.empty()) tensors_.erase(declaration.name);
+  return conflict;
 }
 
 void TensorTable::rosterChanged() {
@@ -56,15 +68,15 @@ void TensorTable::rosterChanged() {
   }
 }
 
-TensorTable::Tensor& TensorTable::entryFor(int rank, Tensors& tensors, const DeclareRequest& request) {
+TensorTable::Tensor& TensorTable::entryFor(int rank, Tensors& tensors, const Declaration& declaration) {
   for (Tensor& tensor : tensors) {
     if (!tensor.transient || !tensor.declared[static_cast<size_t>(rank)]) return tensor;
   }
   Tensor& tensor = tensors.emplace_back();
   tensor.id = newId();
   tensor.first = rank;
-  tensor.specification = request.specification;
-  tensor.transient = request.transient;
+  tensor.specification = declaration.specification;
+  tensor.transient = declaration.transient;
   tensor.declared.resize(roster_.size());
   return tensor;
 }
@@ -85,11 +97,11 @@ void TensorTable::drop(Tensors& tensors) {
   });
 }
 
-/// Counts up and starts again only after 2^32, because late messages of a finished tensor must not match a
+/// Counts up and starts again only after 2^31, because late messages of a finished tensor must not match a
 /// new tensor.
 uint32_t TensorTable::newId() {
   do {
-    ++lastId_;
+    lastId_ = (lastId_ + 1) % kTensorNumbers;
   } while (lastId_ == 0 || used_.contains(lastId_));
   used_.insert(lastId_);
   return lastId_;

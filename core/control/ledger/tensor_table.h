@@ -28,6 +28,7 @@ class TensorTable {
  public:
   explicit TensorTable(const Roster& roster) : roster_(roster) {}
 
+  /// Declares the tensors of the request in their order, up to the first conflict.
   void declare(int rank, uint64_t call, const DeclareRequest& request, Outbox& outbox);
 
   /// Drops the transient tensors that every remaining rank has declared.
@@ -45,7 +46,8 @@ class TensorTable {
   };
   using Tensors = std::deque<Tensor>;
 
-  Tensor& entryFor(int rank, Tensors& tensors, const DeclareRequest& request);
+  Failure declare(int rank, const Declaration& declaration, uint32_t& number, Outbox& outbox);
+  Tensor& entryFor(int rank, Tensors& tensors, const Declaration& declaration);
   bool finished(const Tensor& tensor) const;
   void drop(Tensors& tensors);
   uint32_t newId();

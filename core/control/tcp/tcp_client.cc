@@ -52,17 +52,27 @@ class TcpControl final : public ControlPlane {
     return valuesOf(call(AllgatherRequest{key, value, timeout}, withGrace(timeout), "'" + key + "'"));
   }
 
-  uint32_t declare(const std::string& name, const std::string& specification, bool transient,
-                   Milliseconds timeout) override {
-    checkSize("the tensor's name", name.size(), kMaxText);
-    checkSize("the tensor's specification", specification.size(), kMaxText);
-    const DeclareRequest request{name, specification, transient};
-    return call(request, withGrace(timeout), "the number of tensor '" + name + "'").number;
+  std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds timeout) override {
+    if (tensors.empty()) return {};
+    checkSizes(tensors);
+    const size_t count = tensors.size();
+    std::string what = "the number of tensor '" + tensors.front().name + "'";
+    if (count > 1) what += " and of " + std::to_string(count - 1) + " more";
+    return numbersOf(call(DeclareRequest{std::move(tensors)}, withGrace(timeout), what), count);
+  }
+
+  void declareSoon(std::vector<Declaration> tensors, OnDeclared onDeclared) override {
+    checkNotForked();
+    checkSizes(tensors);
+    const size_t count = tensors.size();
+    link_->callSoon(
+        DeclareRequest{std::move(tensors)},
+        [count, onDeclared = std::move(onDeclared)](const Reply& reply) { tell(reply, count, onDeclared); });
   }
 
   uint32_t ask(const std::string& service, const std::string& question, Milliseconds timeout) override {
     checkSize("the question", question.size(), kMaxText);
-    return call(AskRequest{service, question}, timeout, "an answer of '" + service + "'").number;
+    return answerOf(call(AskRequest{service, question}, timeout, "an answer of '" + service + "'"));
   }
 
   void abort(ErrorKind error, const std::string& message) override {
@@ -92,10 +102,13 @@ class TcpControl final : public ControlPlane {
  private:
   bool inForkedChild() const { return ::getpid() != pid_; }
 
-  Reply call(const Request& request, Milliseconds silence, const std::string& what) {
-    if (inForkedChild()) {
+  void checkNotForked() const {
+    if (inForkedChild())
       throw Error(ErrorKind::kNotInitialized, "a forked process cannot use the control plane of its parent");
-    }
+  }
+
+  Reply call(const Request& request, Milliseconds silence, const std::string& what) {
+    checkNotForked();
     return link_->call(request, silence, what);
   }
 

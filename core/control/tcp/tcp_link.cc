@@ -70,6 +70,25 @@ void TcpLink::warnOfSilence(TimePoint now, const std::string& what) const {
                   what + ". Its process is stopped or overloaded, or the network to it is cut");
 }
 
+void TcpLink::callSoon(const Request& request, OnReply onReply) {
+  Failure ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = ended_;
+    if (!ended) {
+      const uint64_t number = calls_.next();
+      soon_.emplace(number, std::move(onReply));
+      send(request, number);
+      return;
+    }
+  }
+  onReply(Reply{0, ended, {}, {}});
+}
+
+void TcpLink::fail(const std::map<uint64_t, OnReply>& soon, const Failure& failure) {
+  for (const auto& [number, onReply] : soon) onReply(Reply{number, failure, {}, {}});
+}
+
 void TcpLink::post(const Request& request) {
   const std::lock_guard lock(mutex_);
   if (!ended_) send(request, 0);
@@ -85,12 +104,15 @@ void TcpLink::send(const Request& request, uint64_t number) {
 }
 
 void TcpLink::close() {
+  std::map<uint64_t, OnReply> soon;
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
     ended_ = closedFailure();
     calls_.failAll(ended_);
+    soon.swap(soon_);
   }
+  fail(soon, closedFailure());
   wakeUp_.signal();
   notices_.stop();
   const std::lock_guard lock(joinMutex_);
@@ -169,8 +191,16 @@ void TcpLink::handleFrame(Frame frame) {
   } else if (frame.type == FrameType::kReply) {
     Reply reply = decodeReply(frame.payload);
     if (auto values = values_.extract(reply.call)) reply.values = std::move(values.mapped());
-    const std::lock_guard lock(mutex_);
-    calls_.answer(std::move(reply));
+    OnReply onReply;
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto soon = soon_.extract(reply.call)) {
+        onReply = std::move(soon.mapped());
+      } else {
+        calls_.answer(std::move(reply));
+      }
+    }
+    if (onReply) onReply(reply);
   } else if (frame.type != FrameType::kBeat) {
     throw Malformed("an unknown kind of message");
   }
@@ -187,12 +217,16 @@ void TcpLink::handleNotice(ControlNotice notice) {
 
 void TcpLink::connectionBroke(const std::string& reason) {
   const std::string message = serverGone_ ? *serverGone_ : "rank 0 was lost: " + reason;
+  const Failure failure = failureOf(ErrorKind::kPeerLost, message);
+  std::map<uint64_t, OnReply> soon;
   {
     const std::lock_guard lock(mutex_);
     if (closing_) return;
-    ended_ = failureOf(ErrorKind::kPeerLost, message);
-    calls_.failAll(ended_);
+    ended_ = failure;
+    calls_.failAll(failure);
+    soon.swap(soon_);
   }
+  fail(soon, failure);
   if (!serverGone_) notices_.push({ControlNotice::Kind::kLost, 0, 0, ErrorKind::kPeerLost, message});
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,11 @@ class TcpLink {
   /// rank, rank 0 warns.
   Reply call(const Request& request, Milliseconds silence, const std::string& what);
 
+  using OnReply = std::function<void(const Reply& reply)>;
+  /// Sends the request and returns. `onReply` is called once, without a lock: with the reply, on the link's
+  /// thread, or with the failure that ends the link.
+  void callSoon(const Request& request, OnReply onReply);
+
   /// Sends a request that has no reply. Does not wait.
   void post(const Request& request);
 
@@ -50,6 +56,7 @@ class TcpLink {
   void handleFrame(Frame frame);
   void handleNotice(ControlNotice notice);
   void connectionBroke(const std::string& reason);
+  static void fail(const std::map<uint64_t, OnReply>& soon, const Failure& failure);
 
   Connection connection_;
   const int rank_;
@@ -61,7 +68,8 @@ class TcpLink {
   std::mutex mutex_;  ///< guards the members up to `closing_`
   FrameSender out_;
   PendingCalls calls_;
-  Failure ended_;  ///< The reason why later calls fail.
+  std::map<uint64_t, OnReply> soon_;  ///< By the number of the reply: what callSoon() has sent.
+  Failure ended_;                     ///< The reason why later calls fail.
   bool closing_ = false;
 
   Heartbeat heartbeat_;  ///< used by the thread only

@@ -49,7 +49,7 @@ def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | 
         transient=True,
         **options,
     )
-    (declared,) = process.engine.declare([spec])
+    declared = process.engine.announce(spec)
     if described.count == 0:  # MXNet would take its shape for an unknown shape
         nothing = np.empty(0, described.dtype)
         process.engine.wait(process.engine.submit(declared, nothing, nothing))

@@ -83,7 +83,7 @@ class CollectiveKernel : public tf::AsyncOpKernel {
     // One by one: a rank that differs in one tensor still takes part in the others.
     for (size_t i = 0; i < specs.size(); ++i) {
       completion->guarded([&] {
-        const TensorHandle handle = engine->declare({std::move(specs[i])}).front();
+        const TensorHandle handle = engine->announce(std::move(specs[i]));
         submit(handle, place, inputs[i], *outputs[i], completion->onDone());
       });
     }

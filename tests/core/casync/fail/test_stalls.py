@@ -50,15 +50,19 @@ def test_the_rank_and_the_tensors_are_named_again_and_again(capfd: pytest.Captur
     )
     said = warnings(capfd)
     assert 2 <= len(said) <= 4, said  # at 0.5, 1 and 1.5 s, and less often on a busy machine
-    for number, line in enumerate(said):
-        assert line.startswith("hipress: rank 0: ")
-        # Rank 1 is the aggregator of one of the tensors. A last warning may come while its contribution arrives.
-        if number == 0 or number + 1 < len(said):
-            assert "got nothing from rank 1: tensor 'layer" in line
-            assert "got no aggregate from rank 1: tensor 'layer" in line
-            assert "'layer0' (step 0)" in line
-            assert "'layer1' (step 0)" in line
-        assert "Timeout after 20 s (HIPRESS_TIMEOUT)" in line
+    assert all(line.startswith("hipress: rank 0: ") for line in said)
+    assert all("Timeout after 20 s (HIPRESS_TIMEOUT)" in line for line in said)
+    # Rank 1 is the aggregator of one of the tensors. The first warning may come between the two tensors' first half
+    # seconds, and the last one while rank 1's contribution arrives.
+    whole = [
+        line
+        for line in said
+        if "got nothing from rank 1: tensor 'layer" in line
+        and "got no aggregate from rank 1: tensor 'layer" in line
+        and "'layer0' (step 0)" in line
+        and "'layer1' (step 0)" in line
+    ]
+    assert len(whole) >= len(said) - 2 + (len(said) < 3), said
 
 
 def test_a_group_that_lacks_a_member_names_it(capfd: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ void sameNumbersEverywhere(Random& random, World& world) {
   });
 }
 
-/// Several threads agree on lists at once, and declare tensors for one use with repeated names.
+/// Several threads agree on lists at once, and announce tensors for one use with repeated names.
 void listsAndTransients(Random& random, World& world) {
   const size_t count = 1 + random.below(5000);
   inThreads(world.size() * kThreads, [&](int thread) {
@@ -74,7 +74,8 @@ void listsAndTransients(Random& random, World& world) {
     for (size_t turn = 0; turn < 8; ++turn) {
       TensorSpec spec = specOf("once " + own, 1 + (turn * 700) % 3000);
       spec.transient = true;
-      synchronise(engine, engine.declare({spec}).front(), spec.count);
+      // Rank 0's answer comes before or after the submission.
+      synchronise(engine, turn % 2 == 0 ? engine.announce(spec) : engine.declare({spec}).front(), spec.count);
     }
   });
 }
