@@ -180,6 +180,8 @@ RESULTS: dict[str, tuple[str, ...]] = {
         *("--repeat", "100"),
     ),
     "diloco-4-100mbit": ("diloco.py", "--nodes", "4", "--rate", "100mbit", "--round-trip", "50"),
+    "calls-2-1gbit-50ms-small": ("calls.py", "--nodes", "2", "--round-trip", "50", "--elements", "256"),
+    "calls-2-1gbit-50ms-resnet50": ("calls.py", "--nodes", "2", "--round-trip", "50", "--model", "resnet50"),
     **_onebit("1gbit", "gpt2"),
     **_onebit("5gbit", "gpt2"),
     **_none(4, "gpt2"),

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "tables")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
+from calls_table import calls_table  # noqa: E402
 from checkpoint_table import cost_table, resumed_table  # noqa: E402
 from convergence_table import convergence_page  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
@@ -51,6 +52,7 @@ ADAM = ROOT / "docs" / "guide" / "adam.md"
 CONVERGENCE = ROOT / "docs" / "convergence.md"
 EVIDENCE = ROOT / "secopa" / "python" / "evidence" / "evidence.json"
 SELDOM = "diloco-4-100mbit"
+CALLS = {"256 elements each": "calls-2-1gbit-50ms-small", "of ResNet-50": "calls-2-1gbit-50ms-resnet50"}
 LINKED = "planning-linked-4-1gbit-resnet50"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
@@ -84,6 +86,7 @@ page.
 | How exact are predictions, and do plans pay? | [Predictions and plans](#predictions-and-plans) |
 | How much processor time does planning take? | [What planning takes](#what-planning-takes) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
+| How long does a burst of calls take over a long link? | [Many calls](#many-calls-over-a-long-link) |
 | How fast are the codecs? | [Codecs](#codecs), [on a GPU](#codecs-on-a-gpu) |
 | How much do 8 and 4 bits for a value save? | [Eight and four bits](#eight-and-four-bits-for-each-value) |
 | How fast is PowerSGD? | [PowerSGD](#powersgd-beside-torchs-hook) |
@@ -133,6 +136,11 @@ _ABLATION = """\
 *Averaged after*: the time until every rank has all averages. *Next forward over after*: the time until the end of a
 forward pass that uses the averages in the order of the layers. *Gain*: the time without the part divided by the time
 with it, as the median of pairs. A part with a gain below 1 costs time. *Waits*: the time in which training waits.
+"""
+_CALLS = """\
+Ranks agree on the tensors of a named call through rank 0. A call does not wait for rank 0's answer: its tensor starts
+to travel when the answer comes. So a burst of calls takes one round trip more than a list on which the ranks have
+agreed before ([decision 066](decisions/066-named-calls-do-not-wait-for-rank-0.md)).
 """
 _ADAPTER_COST = """\
 The model has many tensors of one element. There is only one rank, which sends no messages. The table has the processor
@@ -323,6 +331,8 @@ def page(load: Load, folder: Path) -> str:
             ]
     parts += [_plot("ablation", folder)]
     parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
+    parts += ["## Many calls over a long link\n", _CALLS]
+    parts += [calls_table({what: load(name) for what, name in CALLS.items()}), _sources(folder, *CALLS.values())]
     parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]
     parts += [_sources(folder, "codec"), "## Codecs on a GPU\n", _GPU, tables.gpu_codec_table(load("codec_gpu"))]
     parts += [_sources(folder, "codec_gpu"), "## Error of the average\n", _ERROR, tables.error_tables(load("error"))]

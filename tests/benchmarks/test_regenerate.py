@@ -14,6 +14,7 @@ from benchmarks import regenerate
 from benchmarks.ablation import command as ablation
 from benchmarks.adapters import command as adapters
 from benchmarks.adapters import cost as adapter_cost
+from benchmarks.calls import command as calls
 from benchmarks.checkpoints import command as checkpoints
 from benchmarks.checkpoints import cost as checkpoint_cost
 from benchmarks.convergence import command as convergence
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Any] = {
     "accuracy.py": accuracy,
     "adapter_cost.py": adapter_cost,
     "adapters.py": adapters,
+    "calls.py": calls,
     "checkpoint_cost.py": checkpoint_cost,
     "checkpoints.py": checkpoints,
     "convergence.py": convergence,

@@ -19,6 +19,9 @@ namespace {
 /// When this rank closes: how long it waits until rank 0 has taken the queued frames and hung up.
 constexpr Milliseconds kHangUpTime{1000};
 
+/// How long requests wait for others of a burst.
+constexpr Milliseconds kBurst{1};
+
 const Milliseconds kNever = clampTimeout(Milliseconds::max());
 
 /// A healthy rank 0 sends a beat in every interval.
@@ -77,8 +80,8 @@ void TcpLink::callSoon(const Request& request, OnReply onReply) {
     ended = ended_;
     if (!ended) {
       const uint64_t number = calls_.next();
+      soon_.empty() ? send(request, number) : sendSoon(request, number);
       soon_.emplace(number, std::move(onReply));
-      send(request, number);
       return;
     }
   }
@@ -97,10 +100,20 @@ void TcpLink::post(const Request& request) {
 /// The caller has the mutex. The calling thread sends as much as the socket takes at once, and the link's
 /// thread sends the rest. So no thread blocks in a write, and no frame is cut off.
 void TcpLink::send(const Request& request, uint64_t number) {
-  const bool idle = out_.empty();
+  const bool idle = out_.empty() || heldUntil_ != TimePoint{};
+  heldUntil_ = {};
   out_.queue({encodeRequest(number, request), nullptr});
   if (idle) out_.flush();
   if (idle && !out_.empty()) wakeUp_.signal();
+}
+
+/// The caller has the mutex.
+void TcpLink::sendSoon(const Request& request, uint64_t number) {
+  const bool idle = out_.empty();
+  out_.queue({encodeRequest(number, request), nullptr});
+  if (!idle) return;
+  heldUntil_ = Clock::now() + kBurst;
+  wakeUp_.signal();
 }
 
 void TcpLink::close() {
@@ -128,14 +141,19 @@ void TcpLink::run() {
   while (open) {
     bool closing = false;
     bool unsent = false;
-    {
-      const std::lock_guard lock(mutex_);
-      out_.flush();
-      closing = closing_;
-      unsent = !out_.empty();
-    }
     const TimePoint now = Clock::now();
     TimePoint wakeUp = heartbeat_.next();
+    {
+      const std::lock_guard lock(mutex_);
+      closing = closing_;
+      if (closing || now >= heldUntil_) heldUntil_ = {};
+      if (heldUntil_ == TimePoint{}) {
+        out_.flush();
+        unsent = !out_.empty();
+      } else {
+        wakeUp = std::min(wakeUp, heldUntil_);
+      }
+    }
     if (closing) {
       if (hangUpBy == TimePoint::max()) hangUpBy = now + kHangUpTime;
       if (!unsent && !std::exchange(saidGoodbye, true)) ::shutdown(fd, SHUT_WR);
@@ -196,6 +214,7 @@ void TcpLink::handleFrame(Frame frame) {
       const std::lock_guard lock(mutex_);
       if (auto soon = soon_.extract(reply.call)) {
         onReply = std::move(soon.mapped());
+        heldUntil_ = {};
       } else {
         calls_.answer(std::move(reply));
       }

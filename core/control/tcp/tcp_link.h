@@ -36,7 +36,8 @@ class TcpLink {
 
   using OnReply = std::function<void(const Reply& reply)>;
   /// Sends the request and returns. `onReply` is called once, without a lock: with the reply, on the link's
-  /// thread, or with the failure that ends the link.
+  /// thread, or with the failure that ends the link. While an earlier request of this kind has no reply,
+  /// later ones wait for each other for up to a millisecond, so that a burst leaves in few packets.
   void callSoon(const Request& request, OnReply onReply);
 
   /// Sends a request that has no reply. Does not wait.
@@ -49,6 +50,7 @@ class TcpLink {
 
  private:
   void send(const Request& request, uint64_t number);
+  void sendSoon(const Request& request, uint64_t number);
   void warnOfSilence(TimePoint now, const std::string& what) const;
   void run();
   bool beat(TimePoint now);
@@ -69,6 +71,7 @@ class TcpLink {
   FrameSender out_;
   PendingCalls calls_;
   std::map<uint64_t, OnReply> soon_;  ///< By the number of the reply: what callSoon() has sent.
+  TimePoint heldUntil_;               ///< Until then queued requests wait for others; the past: none does.
   Failure ended_;                     ///< The reason why later calls fail.
   bool closing_ = false;
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -87,6 +88,7 @@ class ControlServer::Impl {
         acceptAgainAt_.reset();
         watch(listener_.get(), EPOLLIN, EPOLL_CTL_MOD);
       }
+      flushQueued();
     }
   }
 
@@ -147,6 +149,7 @@ class ControlServer::Impl {
 
   void drop(Peer& peer, const std::string& reason) {
     const int rank = peer.rank;
+    peer.out.flush();
     peers_.erase(peer);
     if (rank >= 0 && !stopAt_) deliver(ledger_.disconnect(rank, reason));
   }
@@ -211,9 +214,17 @@ class ControlServer::Impl {
     }
   }
 
+  /// Frames for a peer leave together when all events have been handled: a burst of questions gets its
+  /// answers in few packets.
   void send(Peer& peer, FrameBytes frame) {
     peer.out.queue(std::move(frame));
-    if (!peer.waitsForSpace) flush(peer);
+    if (!peer.waitsForSpace) queued_.insert(peer.socket.get());
+  }
+
+  void flushQueued() {
+    for (const int fd : std::exchange(queued_, {})) {
+      if (Peer* peer = peers_.find(fd)) flush(*peer);
+    }
   }
 
   void flush(Peer& peer) {
@@ -228,6 +239,7 @@ class ControlServer::Impl {
   /// Sends the queued frames and gives the clients a moment to hang up: a close at once could destroy the
   /// last notices in flight.
   void beginFarewell() {
+    flushQueued();
     stopAt_ = Clock::now() + kFarewellTime;
     watch(listener_.get(), 0, EPOLL_CTL_MOD);
     peers_.dropStrangers(TimePoint::max());
@@ -244,6 +256,7 @@ class ControlServer::Impl {
   UniqueFd poller_;
   WakeUp wakeUp_;
   ServerPeers peers_;
+  std::set<int> queued_;  ///< Descriptors of peers with new frames.
   std::optional<TimePoint> stopAt_;
   std::optional<TimePoint> acceptAgainAt_;
   const int pid_;

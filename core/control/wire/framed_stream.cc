@@ -2,7 +2,10 @@
 #include "core/control/wire/framed_stream.h"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -66,10 +69,17 @@ void FrameSender::queue(FrameBytes frame) {
 }
 
 void FrameSender::flush() {
+  constexpr size_t kChunks = 64;
   while (!chunks_.empty()) {
-    const std::string& chunk = *chunks_.front();
-    const ssize_t count =
-        ::send(fd_, chunk.data() + sent_, chunk.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    std::array<iovec, kChunks> parts{};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    for (size_t skipped = sent_; message.msg_iovlen < std::min(kChunks, chunks_.size()); skipped = 0) {
+      const std::string& chunk = *chunks_[message.msg_iovlen];
+      // The system only reads, though the type does not say so.
+      parts[message.msg_iovlen++] = {const_cast<char*>(chunk.data()) + skipped, chunk.size() - skipped};
+    }
+    const ssize_t count = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -78,9 +88,9 @@ void FrameSender::flush() {
       return;
     }
     sent_ += static_cast<size_t>(count);
-    if (sent_ == chunk.size()) {
+    while (!chunks_.empty() && sent_ >= chunks_.front()->size()) {
+      sent_ -= chunks_.front()->size();
       chunks_.pop_front();
-      sent_ = 0;
     }
   }
 }

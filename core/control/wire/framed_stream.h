@@ -42,7 +42,7 @@ class FrameSender {
 
   void queue(FrameBytes frame);
 
-  /// Sends as much as the socket takes now. On a broken connection the queued bytes are dropped. The receiver
+  /// Sends as much as the socket takes now, frames together. On a broken connection the queued bytes are dropped. The receiver
   /// finds the break, after all bytes that came before it.
   void flush();
 
