@@ -96,6 +96,9 @@ class Transport {
   /// Whether bytes for this peer pass sockets, where every message has a high fixed cost, and not shared
   /// memory. Thread-safe.
   virtual bool usesSockets(int peer) const = 0;
+  /// Bytes to other hosts whose arrival the system knows of; 0: it does not tell. More of them are progress
+  /// of a large message. Takes some time. Thread-safe.
+  virtual uint64_t acknowledgedBytes() const { return 0; }
   virtual void recv(RecvRequest request) = 0;
 
   /// Ends every operation, in flight or later, with `failure`. After its callback an operation uses its

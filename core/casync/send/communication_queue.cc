@@ -36,7 +36,7 @@ CommunicationQueue::CommunicationQueue(Transport& transport, const Communication
   for (int peer = 0; peer < transport.worldSize(); ++peer) {
     const bool sockets = transport.usesSockets(peer);
     place.shareUplink.push_back(peer != place.rank && (sockets || options.bundle.always));
-    links_.emplace_back(options.windowBytes, bundlesOf(options.bundle, sockets));
+    links_.emplace_back(options.windowBytes, bundlesOf(options.bundle, sockets), sockets);
   }
   place.ask = std::move(ask);
   place.onLeave = [this](QueuedMessage&& message) { guarded([&] { toLink(std::move(message)); }); };
@@ -232,11 +232,17 @@ TimePoint CommunicationQueue::lookAtGathering() {
 TimePoint CommunicationQueue::lookAtWindows() {
   watchesWindows_ = false;
   schedule_->look();
+  LinkQueue::Uplink uplink;
+  uplink.acknowledged = transport_.acknowledgedBytes();
+  for (Link& link : links_) {
+    const std::lock_guard lock(link.mutex);
+    if (link.usesSockets) uplink.inFlight += link.queue.inFlight();
+  }
   bool again = false;
   for (Link& link : links_) {
     bool waits = false;
     std::unique_lock lock(link.mutex);
-    const bool opened = link.queue.look(&waits);
+    const bool opened = link.queue.look(link.usesSockets ? uplink : LinkQueue::Uplink{}, &waits);
     again |= waits;
     if (opened) dispatch(link, std::move(lock));
   }

@@ -5,7 +5,8 @@
 //
 // A large message is out only when its receiver has asked for it. The receiver may ask only after another
 // message, which may wait here, because ranks submit their tensors in any order. So a window without progress
-// stops counting after a while, and the next window opens.
+// stops counting after a while, and the next window opens. On a slow link a message takes longer than that
+// while: bytes whose arrival the system knows of are progress, too.
 #pragma once
 
 #include <atomic>
@@ -60,10 +61,12 @@ class CommunicationQueue {
     std::vector<MessageView> views;     // of the queued messages
   };
   struct Link {
-    Link(size_t windowBytes, const BundleOptions& bundle) : queue(windowBytes, bundle) {}
+    Link(size_t windowBytes, const BundleOptions& bundle, bool sockets)
+        : usesSockets(sockets), queue(windowBytes, bundle) {}
     Flight* next();
 
-    std::mutex mutex;  // guards the members below
+    const bool usesSockets;  // its bytes pass the uplink
+    std::mutex mutex;        // guards the members below
     LinkQueue queue;
     Slots<QueuedMessage> waiting;  // index: LinkQueue::Message::name
     // Reused: as many as the most flights at a time so far.

@@ -10,6 +10,10 @@ namespace {
 
 /// A window counts for this number of look() calls without progress.
 constexpr int kQuietLooks = 2;
+/// So many acknowledged bytes between two looks are of a large message and not of heartbeats.
+constexpr uint64_t kMovingBytes = 4096;
+/// What connections carry beside the bytes of messages.
+constexpr double kOverhead = 1.1;
 /// With a smaller share in flight the link is more likely idle than busy. In the runtime all shares are
 /// 1.
 constexpr double kBusy = 0.5;
@@ -78,6 +82,7 @@ bool LinkQueue::next(Time now, Flight& flight) {
            fits(small_.top().value));
   flight.share = std::min(1.0, flight.share);
   flyingShare_ += flight.share;
+  flyingBytes_ += flight.bytes;
   if (alone) return true;
   smallBytes_ = small_.empty() ? 0 : smallBytes_ - bundle;
   due_ = now + linger_;
@@ -88,14 +93,23 @@ void LinkQueue::sent(const Flight& flight) {
   // Sums of shares are rounded, so an empty window and an idle link are set to 0 exactly.
   if (flight.window == window_) windowInFlight_ = --windowFlights_ == 0 ? 0 : windowInFlight_ - flight.bytes;
   flyingShare_ = --flights_ == 0 ? 0 : flyingShare_ - flight.share;
+  flyingBytes_ = flights_ == 0 ? 0 : flyingBytes_ - flight.bytes;
   quietLooks_ = 0;
 }
 
-bool LinkQueue::look(bool* waits) {
+bool LinkQueue::look(const Uplink& uplink, bool* waits) {
   *waits = !(small_.empty() && large_.empty());
-  if (*waits && ++quietLooks_ <= kQuietLooks) return false;
+  if (!*waits) {
+    quietLooks_ = 0;
+    return false;
+  }
+  if (quietLooks_ == 0) firstSeen_ = lastSeen_ = uplink.acknowledged;
+  const bool moves = uplink.acknowledged - lastSeen_ >= kMovingBytes &&
+                     static_cast<double>(uplink.acknowledged - firstSeen_) <= kOverhead * uplink.inFlight;
+  lastSeen_ = uplink.acknowledged;
+  quietLooks_ = moves ? 1 : quietLooks_ + 1;
+  if (quietLooks_ <= kQuietLooks) return false;
   quietLooks_ = 0;
-  if (!*waits) return false;
   ++window_;
   windowInFlight_ = 0;
   windowFlights_ = 0;

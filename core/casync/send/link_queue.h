@@ -79,10 +79,20 @@ class LinkQueue {
   /// Reports that the flight is out.
   void sent(const Flight& flight);
 
-  /// The caller calls this at intervals. A window without progress in several calls stops counting.
-  /// Returns whether the next window has opened. `*waits`: messages wait, so the caller must call
-  /// again.
-  bool look(bool* waits);
+  /// The connections of all links of this rank together.
+  struct Uplink {
+    uint64_t acknowledged = 0;  ///< Transport::acknowledgedBytes().
+    double inFlight = 0;        ///< Bytes of all links' flights.
+  };
+
+  /// The caller calls this at intervals. A window without progress in several calls stops counting. A flight
+  /// that is out is progress, and so are bytes that others acknowledge, but no more than are in flight: then
+  /// other links move, and this one does not. Returns whether the next window has opened. `*waits`: messages
+  /// wait, so the caller must call again.
+  bool look(const Uplink& uplink, bool* waits);
+
+  /// Bytes of this and earlier windows' flights.
+  double inFlight() const { return flyingBytes_; }
 
  private:
   using Heap = PriorityHeap<Message>;
@@ -103,8 +113,11 @@ class LinkQueue {
   double windowInFlight_ = 0;  // bytes of this window
   size_t windowFlights_ = 0;   // flights of this window
   size_t flights_ = 0;         // flights of this and earlier windows
+  double flyingBytes_ = 0;     // sum of their bytes
   double flyingShare_ = 0;     // sum of their shares
   int quietLooks_ = 0;         // calls of look() in a row without progress
+  uint64_t firstSeen_ = 0;     // acknowledged bytes at the first look since a flight was out
+  uint64_t lastSeen_ = 0;      // and at the last look
 };
 
 }  // namespace hipress

@@ -85,4 +85,12 @@ std::map<int, uint64_t> bytesOfOtherHosts(int fd) {
   return bytes;
 }
 
+uint64_t acknowledgedByOtherHosts() {
+  uint64_t bytes = 0;
+  visitConnections([&](int fd, const HostAddress& peer, const tcp_info& info) {
+    if (peer != hostOf(fd, ::getsockname)) bytes += info.tcpi_bytes_acked;
+  });
+  return bytes;
+}
+
 }  // namespace hipress::control

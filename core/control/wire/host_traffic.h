@@ -22,4 +22,8 @@ std::optional<Milliseconds> silenceOfHost(int fd);
 /// descriptor, too.
 std::map<int, uint64_t> bytesOfOtherHosts(int fd);
 
+/// The bytes that this process has sent over TCP to other hosts and whose arrival they have acknowledged, on
+/// the connections that it has now. Reads every descriptor, too.
+uint64_t acknowledgedByOtherHosts();
+
 }  // namespace hipress::control

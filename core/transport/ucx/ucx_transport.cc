@@ -14,6 +14,7 @@
 
 #include "core/base/thread_name.h"
 #include "core/base/warning.h"
+#include "core/control/wire/host_traffic.h"
 #include "core/control/wire/network_interface.h"
 #include "core/transport/mailbox.h"
 #include "core/transport/statistics.h"
@@ -113,6 +114,7 @@ class UcxTransport final : public Transport {
   }
 
   bool usesSockets(int peer) const override { return links_.usesSockets(peer); }
+  uint64_t acknowledgedBytes() const override { return control::acknowledgedByOtherHosts(); }
 
   /// A sleeping thread needs no wake-up for a receive: the message of the receive will wake it.
   void recv(RecvRequest request) override {

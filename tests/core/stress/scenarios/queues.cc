@@ -118,6 +118,25 @@ void aWindowThatDoesNotMoveLetsOthersPass() {
   while (transport.complete()) continue;
 }
 
+/// On a slow link a message takes longer than a window without progress counts.
+void aWindowThatMovesKeepsItsPriorities() {
+  FakeTransport transport;
+  CommunicationQueue queue(transport, {1, BundleOptions(), {}}, mustNotThrow);
+  const std::vector<std::byte> bytes(size_t{1} << 20);
+  std::atomic<int> started{0};
+  transport.bytesPerLook = 8192;
+  for (int number = 0; number < 3; ++number) {
+    queue.push(0, message(bytes, [](const Failure&) {}), [&] { ++started; });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  CHECK(started == 1, started);
+  transport.bytesPerLook = 0;  // its receiver has not asked for the message
+  while (started < 2) std::this_thread::yield();
+  transport.bytesPerLook = size_t{8} << 20;  // more than is in flight: other links' messages
+  while (started < 3) std::this_thread::yield();
+  while (transport.complete()) continue;
+}
+
 void computesByPriority(Random& random) {
   ComputeQueue queue(1, mustNotThrow);
   std::atomic<bool> blocked{true};
@@ -238,6 +257,7 @@ void stressQueues(Random& random) {
   survivesManyThreadsAndItsTransportsEnd(random);
   manyWaitingMessagesFailOnASmallStack();
   aWindowThatDoesNotMoveLetsOthersPass();
+  aWindowThatMovesKeepsItsPriorities();
   computesByPriority(random);
   stopsInTheMiddle(random);
   mailboxDeliversAndSleeps(random);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -35,6 +36,9 @@ class FakeTransport final : public Transport {
     take(std::move(bundle));
   }
   bool usesSockets(int) const override { return true; }
+  /// With each call `bytesPerLook` more.
+  uint64_t acknowledgedBytes() const override { return acknowledged_ += bytesPerLook; }
+  std::atomic<uint64_t> bytesPerLook{0};
   void recv(RecvRequest) override {}
   void fail(const Failure&) override {}
   void onPeerFailure(std::function<void(int, const std::string&)>) override {}
@@ -92,6 +96,7 @@ class FakeTransport final : public Transport {
   size_t inFlight_ = 0;
   size_t most_ = 0;
   bool closed_ = false;
+  mutable std::atomic<uint64_t> acknowledged_{0};
 };
 
 }  // namespace hipress::stress
