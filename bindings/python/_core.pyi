@@ -773,6 +773,8 @@ class SlotChanges:
     def __init__(self, device: Device, keeps_states: bool = True) -> None: ...
     @property
     def keeps_states(self) -> bool: ...
+    nan_if_refused: bool
+    """Whether a refused average is NaN, so that a loss scaler leaves the step out, too; otherwise it is zeros."""
     def discard(self) -> None:
         """The host knows that the step does not count: it failed."""
     def look(self, queue: SlotQueue, average: tuple[int, str, int]) -> None:

@@ -94,6 +94,7 @@ struct DeviceSummed {
   const float* gradient = nullptr;  ///< +0 if no rank has a gradient: the sum is zeros, and states stay.
   uint32_t* verdict = nullptr;      ///< := 1 if the sum is not finite.
   double factor = 1.0;
+  float refused = 0.0F;  ///< What the sum becomes if its decoding fails: 0 or NaN.
   std::span<float> result;
 };
 
@@ -106,7 +107,7 @@ enum SummedWord : size_t {
   kNotFinite,
   kTooGreat,
   kSumError,
-  kKeepsOld,  ///< 1: some rank could not encode, or none has a gradient, so states stay.
+  kKeepsOld,  ///< 1: some rank could not encode, none has a gradient, or decoding fails, so states stay.
   kSummedWords,
 };
 
@@ -161,14 +162,14 @@ class DeviceStream {
   virtual void rescale(std::span<const std::span<float>> values, const float* now, const float* before);
 
   // For the averages over process groups (slots/); by default they throw Unsupported. The stream copies the
-  // lists. `verdict`: a word that becomes 1 if a message has values that are not finite.
+  // lists. `verdict`: a word that becomes 1 if a message or an average has values that are not finite.
 
   /// Sets words to SlotSpan::found if a bit of the values is set; other words stay.
   virtual void findNonzero(std::span<const SlotSpan> values);
   /// The same if one of the values, which have this type, is not finite.
   virtual void findNotFinite(DType dtype, std::span<const SlotSpan> values);
-  /// Writes zeros to values whose word is not 0 by then.
-  virtual void clearUnlessZero(std::span<const SlotSpan> values);
+  /// Writes zeros or NaN to values whose word is not 0 by then; NaN also sets *verdict.
+  virtual void fillUnlessZero(std::span<const SlotFill> averages, uint32_t* verdict);
   virtual void seal(std::span<const SlotSeal> messages, uint32_t* verdict);
   virtual void check(std::span<const SlotCheck> messages, uint32_t* verdict);
   /// Puts states back, all of them if *verdict is not 0 by then.
@@ -223,7 +224,7 @@ inline void DeviceStream::findNonzero(std::span<const SlotSpan>) {
 inline void DeviceStream::findNotFinite(DType, std::span<const SlotSpan>) {
   detail::noSlots();
 }
-inline void DeviceStream::clearUnlessZero(std::span<const SlotSpan>) {
+inline void DeviceStream::fillUnlessZero(std::span<const SlotFill>, uint32_t*) {
   detail::noSlots();
 }
 inline void DeviceStream::seal(std::span<const SlotSeal>, uint32_t*) {

@@ -171,6 +171,7 @@ void HostStream::finishSum(const DeviceSummed& call) {
       finite = hipress::finishSum(*call.codec, std::as_bytes(call.statistics), message, call.factor,
                                   call.result, parallel_);
     });
+    if (call.words[kSumError] != 0) std::ranges::fill(call.result, call.refused);
     if (!finite) setWord(call.verdict, 1);
   } else {
     std::ranges::fill(call.result, 0.0f);
@@ -191,9 +192,12 @@ void HostStream::findNotFinite(DType dtype, std::span<const SlotSpan> values) {
   }
 }
 
-void HostStream::clearUnlessZero(std::span<const SlotSpan> values) {
-  for (const SlotSpan& one : values) {
-    if (*one.word != 0) std::memset(one.values, 0, one.count * one.elementBytes);
+void HostStream::fillUnlessZero(std::span<const SlotFill> averages, uint32_t* verdict) {
+  for (const SlotFill& one : averages) {
+    if (*one.word == 0) continue;
+    const uint32_t halves = *one.word == one.zerosAt ? 0 : one.otherwise;
+    if (halves != 0) setWord(verdict, 1);
+    std::memset(one.values, static_cast<uint8_t>(halves), one.bytes);
   }
 }
 

@@ -36,7 +36,7 @@ class HostStream final : public DeviceStream {
   void finishSum(const DeviceSummed& call) override;
   void findNonzero(std::span<const SlotSpan> values) override;
   void findNotFinite(DType dtype, std::span<const SlotSpan> values) override;
-  void clearUnlessZero(std::span<const SlotSpan> values) override;
+  void fillUnlessZero(std::span<const SlotFill> averages, uint32_t* verdict) override;
   void seal(std::span<const SlotSeal> messages, uint32_t* verdict) override;
   void check(std::span<const SlotCheck> messages, uint32_t* verdict) override;
   void restore(std::span<const SlotRestore> states, const uint32_t* verdict) override;

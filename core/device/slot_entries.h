@@ -10,7 +10,7 @@
 
 namespace hipress {
 
-/// Some values of a tensor, and a word that depends on them or on which they depend.
+/// Some values of a tensor, and a word that depends on them.
 struct SlotSpan {
   void* values;
   size_t count;
@@ -18,6 +18,18 @@ struct SlotSpan {
   uint32_t elementBytes;  ///< 2, 4 or 8.
   uint32_t found = 1;     ///< What a kernel writes to the word.
 };
+
+/// An average's values, and a word that says whether they are there.
+struct SlotFill {
+  void* values;
+  size_t bytes;          ///< An even number.
+  const uint32_t* word;  ///< 0: the values stay.
+  uint32_t zerosAt;      ///< At this value of the word they become zeros;
+  uint32_t otherwise;    ///< at others this: 0 or kSlotNan.
+};
+
+/// Both bytes of it, again and again, are NaN in every floating-point type.
+inline constexpr uint32_t kSlotNan = 0xffff;
 
 /// The end of an encoding: a message's header.
 struct SlotSeal {
@@ -43,7 +55,7 @@ struct SlotSeal {
 /// Values of SlotSeal::absent and SlotCheck::absent.
 enum : uint32_t {
   kSlotAbsent = 1,   ///< No rank has a gradient: the average is zeros.
-  kSlotRefused = 2,  ///< The average is zeros because a message was refused.
+  kSlotRefused = 2,  ///< The average is zeros, or NaN, because a message was refused.
 };
 
 /// A message that has come, and what the receiver expects of its header.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/slots/slot_changes.h"
 
+#include <atomic>
 #include <bit>
 #include <map>
 #include <mutex>
@@ -32,6 +33,7 @@ struct SlotChanges::Shared {
   std::mutex mutex;
   std::map<std::string, Change> changed;
   bool discarded = false;
+  std::atomic<bool> nanIfRefused{false};
 };
 
 SlotChanges::SlotChanges(std::shared_ptr<Device> device, bool keepsStates)
@@ -39,6 +41,14 @@ SlotChanges::SlotChanges(std::shared_ptr<Device> device, bool keepsStates)
 
 uint32_t* SlotChanges::verdict() const {
   return shared_->verdict;
+}
+
+bool SlotChanges::nanIfRefused() const {
+  return shared_->nanIfRefused;
+}
+
+void SlotChanges::setNanIfRefused(bool nan) {
+  shared_->nanIfRefused = nan;
 }
 
 void SlotChanges::add(const std::string& key, std::shared_ptr<SlotStates> states, const uint32_t* absent,

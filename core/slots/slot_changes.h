@@ -37,6 +37,11 @@ class SlotChanges {
   /// The verdict's memory stays as long as this does.
   std::shared_ptr<const void> memory() const { return shared_; }
 
+  /// Whether a refused average is NaN, so that a loss scaler leaves the step out, too; otherwise it is zeros,
+  /// as integers always are. It holds for work that is put on streams from now on.
+  bool nanIfRefused() const;
+  void setNanIfRefused(bool nan);
+
   /// An encode exchanges the states of this key. `absent`: a word on the device that is not 0 in the end if
   /// no rank has a gradient for the states' elements. `owner` keeps the word's memory.
   void add(const std::string& key, std::shared_ptr<SlotStates> states, const uint32_t* absent,

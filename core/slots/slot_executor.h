@@ -3,8 +3,8 @@
 // Does the runs of a program (slot_program.h) on a device, which may be the host. A run puts its work on a
 // stream and returns; neither the host nor the stream waits for the other. The device writes the headers of
 // messages and checks those that come. If an owner refuses a message, all
-// ranks get zeros in place of the average, and all tell the error. In an allgather there is no owner: a rank
-// that refuses a message is the only one with zeros and the error.
+// ranks get zeros, or NaN, in place of the average, and all tell the error. In an allgather there is no
+// owner: a rank that refuses a message is the only one with zeros and the error.
 #pragma once
 
 #include <cstddef>

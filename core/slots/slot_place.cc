@@ -35,6 +35,12 @@ SlotSpan SlotPlace::spanOf(uint32_t* word) const {
   return {elements().data(), count(), word, static_cast<uint32_t>(elementSize(slot().dtype))};
 }
 
+SlotFill SlotPlace::fillOf(const uint32_t* word, uint32_t zerosAt) const {
+  const Bytes bytes = elements();
+  const bool nan = call_.changed.nanIfRefused() && isFloatingPoint(slot().dtype);
+  return {bytes.data(), bytes.size(), word, zerosAt, nan ? kSlotNan : 0};
+}
+
 std::span<const float> SlotPlace::own(float factor) const {
   if (slot().dtype == DType::kFloat32 && factor == 1.0F) return floats();
   const void* const values = elements().data();

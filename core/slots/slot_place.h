@@ -31,6 +31,8 @@ class SlotPlace {
   /// The same, if they are float32.
   std::span<float> floats() const;
   SlotSpan spanOf(uint32_t* word) const;
+  /// If the word is neither 0 nor `zerosAt`, the slot's average is refused.
+  SlotFill fillOf(const uint32_t* word, uint32_t zerosAt = 0) const;
   /// The elements times `factor`, in float32, until the next call.
   std::span<const float> own(float factor) const;
   /// The memory of a sum.

@@ -125,7 +125,7 @@ void SlotExecutor::Run::merge(const SlotPlace& at, const Task& task) {
   }
   if (!toOutput) return;
   sealed_.push_back(at.sealOf(nullptr, true, 0, EncodeAs::kResult));
-  cleared_.push_back(at.spanOf(at.absent()));
+  filled_.push_back(at.fillOf(at.absent(), kSlotAbsent));
   looked_[at.slot().dtype].push_back(at.spanOf(call_.changed.verdict()));
 }
 
@@ -186,11 +186,11 @@ void SlotExecutor::Run::decode(const SlotPlace& at, const Task& task) {
     decodeValues(at, task.message);
   else if (isReceived)
     stream_.copy(at.elements().data(), at.payloadOf(task.message));
-  cleared_.push_back(at.spanOf(at.absent()));
+  filled_.push_back(at.fillOf(at.absent(), kSlotAbsent));
   const bool isNarrow = narrows(at.slot().dtype);
   if (isReceived) {
     if (raw) return;
-    cleared_.push_back(at.spanOf(at.decoding(at.senderOf(task.message))));
+    filled_.push_back(at.fillOf(at.decoding(at.senderOf(task.message))));
     if (isNarrow) looked_[at.slot().dtype].push_back(at.spanOf(call_.changed.verdict()));
     return;
   }
@@ -237,7 +237,7 @@ void SlotExecutor::Run::copy(std::span<const SlotCopy> copies) {
 }
 
 void SlotExecutor::Run::conclude() {
-  if (!cleared_.empty()) stream_.clearUnlessZero(cleared_);
+  if (!filled_.empty()) stream_.fillUnlessZero(filled_, call_.changed.verdict());
   if (!call_.changed.keepsStates()) return;
   for (const auto& [dtype, spans] : looked_) stream_.findNotFinite(dtype, spans);
 }

@@ -57,7 +57,7 @@ class SlotExecutor::Run {
   /// Writes the headers of messages.
   void seal();
   void copy(std::span<const SlotCopy> copies);
-  /// Writes zeros to averages that are absent or refused, and looks whether the others are finite.
+  /// Writes zeros or NaN to averages that are absent or refused, and looks whether the others are finite.
   void conclude();
 
  private:
@@ -85,7 +85,7 @@ class SlotExecutor::Run {
   DeviceStream& stream_;
   const SlotCall& call_;
   std::vector<SlotSeal> sealed_;
-  std::vector<SlotSpan> cleared_;
+  std::vector<SlotFill> filled_;
   std::map<DType, std::vector<SlotSpan>>
       told_;  ///< Averages of this rank of which headers tell whether they are finite.
   std::map<DType, std::vector<SlotSpan>> looked_;

@@ -2,6 +2,7 @@
 #include "core/slots/summed_tensor.h"
 
 #include <bit>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -146,6 +147,7 @@ void SummedTensor::finish(DeviceStream& stream, const SlotValues& values, double
   own.call.statistics = agreed;
   own.call.levels = levels;
   own.call.factor = factor;
+  own.call.refused = changed.nanIfRefused() ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
   const bool inPlace = values.dtype == DType::kFloat32;
   own.call.result = {inPlace ? reinterpret_cast<float*>(values.data) : own.floats, own.count};
   stream.finishSum(own.call);

@@ -27,7 +27,7 @@ HEADER = 32
 #: Elements of the tensors: several blocks, none, one, many, and one block with a bit more.
 COUNTS = [5000, 0, 1, 40_000, 257]
 FACTORS = "residual_factor=0.5, gradient_factor=0.7"
-ELEMENT_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
+ELEMENT_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4}
 CODECS = ["onebit(block=64)", f"onebit(block=64, {FACTORS})", "int8", "fp16", "terngrad", "dgc(ratio=0.05)", "none"]
 
 
@@ -340,10 +340,19 @@ def test_a_damaged_message_is_named(codec: str, at: int) -> None:
         program.run(1, tensors[1], 0, 1 / WORLD)
 
 
-def test_all_ranks_learn_of_a_refused_contribution() -> None:
-    ranks = Ranks("onebit")
-    tensors = [values(rank, 0) for rank in range(WORLD)]
+@each("nan", [False, True])
+@each(
+    ("codec", "dtype"),
+    [("onebit", "float32"), ("onebit", "float16"), ("none", "float64"), ("none", "float32"), ("none", "int32")],
+)
+def test_all_ranks_learn_of_a_refused_contribution(codec: str, dtype: str, nan: bool) -> None:
+    """They get zeros, or NaN where the type has it; then the step does not count."""
+    ranks = Ranks(codec, dtype=dtype)
+    tensors = [[(9 * each_tensor).astype(dtype) for each_tensor in values(rank, 0)] for rank in range(WORLD)]
     ranks.contribute(tensors, 0)
+    for program in ranks.programs:
+        program.changed.nan_if_refused = nan
+        assert program.changed.nan_if_refused == nan
     refused = next(slot for slot in ranks.slots if slot.owner == 1 and slot.name == "t3")
     ranks.programs[1].arena[ranks.message(1, 2, "t3")] ^= 0x42
     for rank, program in enumerate(ranks.programs):
@@ -355,7 +364,12 @@ def test_all_ranks_learn_of_a_refused_contribution() -> None:
             ranks.programs[rank].run(2, tensors[rank], 0, 1.0)
     part = slice(refused.first, refused.first + refused.count)
     for own in tensors:
-        assert not own[3][part].any()
+        assert np.isnan(own[3][part]).all() if nan and dtype != "int32" else not own[3][part].any()
+        for others in (own[0], np.delete(own[3], part)):
+            assert np.isfinite(others).all()
+            assert others.any()
+    for rank in (0, 2):
+        assert settle(ranks.programs[rank].changed) == (nan and dtype != "int32")
 
 
 def test_memory_of_another_size_is_refused() -> None:

@@ -118,6 +118,7 @@ void bindSlotChanges(py::module_& module) {
   py::class_<SlotChanges, std::shared_ptr<SlotChanges>>(module, "SlotChanges")
       .def(py::init<std::shared_ptr<Device>, bool>(), py::arg("device"), py::arg("keeps_states") = true)
       .def_property_readonly("keeps_states", &SlotChanges::keepsStates)
+      .def_property("nan_if_refused", &SlotChanges::nanIfRefused, &SlotChanges::setNanIfRefused)
       .def("discard", &SlotChanges::discard)
       .def(
           "look",

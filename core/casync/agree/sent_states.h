@@ -17,9 +17,6 @@
 
 namespace hipress {
 
-/// The state in which codecs keep values that they dropped and will send later.
-inline const std::string kResidual = "residual";
-
 /// A contiguous range of elements, and the role in which this rank encodes it.
 struct Stretch {
   Partition range;

@@ -6,7 +6,6 @@
 #include <future>
 #include <utility>
 
-#include "core/casync/agree/sent_states.h"
 #include "core/casync/compute/device_values.h"
 #include "core/device/host_stream.h"
 

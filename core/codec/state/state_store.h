@@ -26,6 +26,9 @@ namespace hipress {
 /// The role of the rank that encodes: a worker its own gradient, an aggregator the merged one.
 enum class StateRole : unsigned char { kWorker = 0, kAggregator = 1 };
 
+/// The state in which codecs keep values that they dropped and will send later.
+inline const std::string kResidual = "residual";
+
 class StateStore;
 
 /// A pool for states. An encode takes new blocks before it releases the old ones, so the pool keeps spare

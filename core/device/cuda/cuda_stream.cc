@@ -263,7 +263,7 @@ void CudaStream::finishSum(const DeviceSummed& call) {
     launch(&ours, "settle_sum", gridFor(count),
            SettleSum{call.words + kNotFinite, reinterpret_cast<const int8_t*>(&call.levels.back()),
                      call.result.data(), count, call.words + kSumError, call.words + kKeepsOld, call.gradient,
-                     call.verdict});
+                     call.verdict, call.refused});
     return ours.status();
   });
 }
@@ -364,8 +364,8 @@ void CudaStream::findNotFinite(DType dtype, std::span<const SlotSpan> values) {
   putSlots("find_not_finite", FindNotFinite{{}, exponentOf(dtype)}, values);
 }
 
-void CudaStream::clearUnlessZero(std::span<const SlotSpan> values) {
-  putSlots("clear_unless_zero", ClearUnlessZero{}, values);
+void CudaStream::fillUnlessZero(std::span<const SlotFill> averages, uint32_t* verdict) {
+  putSlots("fill_unless_zero", FillUnlessZero{{}, verdict}, averages);
 }
 
 void CudaStream::seal(std::span<const SlotSeal> messages, uint32_t* verdict) {

@@ -164,7 +164,7 @@ ElementKernels summedKernels() {
 ElementKernels slotKernels() {
   return {"slots", "#include \"core/device/cuda/slot_kernels.h\"\nusing namespace hipress;\n" +
                        kernel("find_nonzero", "FindNonzero") + kernel("find_not_finite", "FindNotFinite") +
-                       kernel("clear_unless_zero", "ClearUnlessZero") + kernel("seal_slots", "SealSlots") +
+                       kernel("fill_unless_zero", "FillUnlessZero") + kernel("seal_slots", "SealSlots") +
                        kernel("check_slots", "CheckSlots") + kernel("restore_slots", "RestoreSlots")};
 }
 

@@ -34,7 +34,7 @@ ElementKernels copyingKernels();
 /// The kernels of summed_kernels.h; their symbols are poison, count_not_finite, settle_levels, settle_sum.
 ElementKernels summedKernels();
 
-/// The kernels of slot_kernels.h: find_nonzero, find_not_finite, clear_unless_zero, seal_slots, check_slots,
+/// The kernels of slot_kernels.h: find_nonzero, find_not_finite, fill_unless_zero, seal_slots, check_slots,
 /// restore_slots.
 ElementKernels slotKernels();
 

@@ -80,15 +80,19 @@ struct FindNotFinite {
   }
 };
 
-/// values := 0 if *word is not 0.
-struct ClearUnlessZero {
-  const SlotSpan* entries;
+/// See SlotFill. *verdict := 1 for values that are NaN now.
+struct FillUnlessZero {
+  const SlotFill* entries;
+  uint32_t* verdict;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
-    forEntry(block, entries, [](const SlotSpan& entry, size_t first, size_t threads) {
-      if (*entry.word == 0) return;
-      const size_t halves = entry.count * (entry.elementBytes / sizeof(uint16_t));
-      for (size_t i = first; i < halves; i += threads) static_cast<uint16_t*>(entry.values)[i] = 0;
+    forEntry(block, entries, [this](const SlotFill& entry, size_t first, size_t threads) {
+      const uint32_t word = *entry.word;
+      if (word == 0) return;
+      const auto half = static_cast<uint16_t>(word == entry.zerosAt ? 0 : entry.otherwise);
+      if (half != 0) *verdict = 1u;
+      const size_t halves = entry.bytes / sizeof(uint16_t);
+      for (size_t i = first; i < halves; i += threads) static_cast<uint16_t*>(entry.values)[i] = half;
     });
   }
 };

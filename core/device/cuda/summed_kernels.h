@@ -72,7 +72,7 @@ struct SettleLevels {
 };
 
 /// *keepsOld := whether some rank could not encode, or none has a gradient. Then the result is NaN, or zeros,
-/// and a decoding error means nothing.
+/// and a decoding error means nothing. Otherwise a decoding error makes the result `refused`.
 struct SettleSum {
   const uint32_t* notFinite;
   const int8_t* failures;
@@ -82,19 +82,22 @@ struct SettleSum {
   uint32_t* keepsOld;
   const float* gradient;
   uint32_t* verdict;
+  float refused;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
-    const bool finite = *notFinite == 0 && *failures == 0;
+    const bool decodes = *notFinite == 0 && *failures == 0 && *gradient != 0.0f;
     const bool absent = *gradient == 0.0f;
+    // Nobody writes the error where it is read.
+    const bool good = decodes && *decodeError == 0;
+    const float value = absent ? 0.0f : decodes ? refused : static_cast<float>(NAN);
     if (block.index == 0) {
       block.once([&] {
-        *keepsOld = finite && !absent ? 0u : 1u;
-        if (!finite || absent) *decodeError = 0u;
-        if (!finite && !absent) *verdict = 1u;
+        *keepsOld = good ? 0u : 1u;
+        if (!decodes) *decodeError = 0u;
+        if (!good && value != value) *verdict = 1u;
       });
     }
-    if (finite && !absent) return;
-    const float value = absent ? 0.0f : static_cast<float>(NAN);
+    if (good) return;
     for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile)
       block.elements(tileCount(tile, count), [&](unsigned j) { result[tile + j] = value; });
   }

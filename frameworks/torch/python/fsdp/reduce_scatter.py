@@ -29,6 +29,7 @@ from hipress.torch.process_groups.side import Contribution, Side
 from hipress.torch.process_groups.sides import side_for
 from hipress.torch.process_groups.slots import Slots, shard_slots
 from hipress.torch.reals import as_reals
+from hipress.torch.scaling.loss_scale import LossScale
 
 if TYPE_CHECKING:
     from hipress._core import SlotTensors
@@ -45,6 +46,7 @@ def compress_reduce_scatter(
     compress_vectors: bool = False,
     codec_for: Mapping[str, str] | None = None,
     seed: int = 0,
+    scaler: Any = None,
 ) -> ReduceScatterState:
     """Compresses the sums of gradients over the ranks that share the model; returns a state that counts the sent bytes.
 
@@ -58,6 +60,7 @@ def compress_reduce_scatter(
         compress_vectors: as of `hipress.torch.ddp.compress()`.
         codec_for: as of `hipress.torch.ddp.compress()`.
         seed: as of `hipress.torch.ddp.compress()`.
+        scaler: a torch.amp.GradScaler that scales the loss; then a refused payload makes it leave the step out.
 
     Raises InvalidArgument, Unsupported; Mismatch, on all ranks, if their shards or arguments differ.
     """
@@ -68,6 +71,7 @@ def compress_reduce_scatter(
         compress_vectors=compress_vectors,
         codec_for=dict(codec_for or {}),
         seed=seed,
+        scaler=LossScale(scaler, "compress_reduce_scatter(model, codec, scaler=scaler)"),
     )
     options.check([name for unit in units for name in unit.shapes])
     for text in (options.codec, *options.codec_for.values()):
@@ -158,6 +162,7 @@ class _CompressedReduceScatter(ReduceScatter):
         check_alike(unit.shard_group, "\n".join([options.described(), *described]), side.device)
         self._world, self._rank = unit.shard_group.size(), unit.shard_group.rank()
         self._seed = options.seed + (self._rank * 4 << 32)
+        self._scaling: LossScale = options.scaler
         codecs = {
             name: options.codec_of(name, shape.count, shape.dtype.itemsize, shape.dimensions)
             for name, shape in unit.shapes.items()
@@ -218,6 +223,7 @@ class _CompressedReduceScatter(ReduceScatter):
     def _reduce(self, output: torch.Tensor, rows: torch.Tensor, group: Any, op: Any) -> None:
         """On a GPU all of it is on the stream on which FSDP2 calls this."""
         factor, slots = self._factor(op), self._slots(rows.dtype)
+        self._changes.nan_if_refused = self._scaling.leaves_steps_out
         arena, step = slots.take(self._unit.steps), self._unit.steps
         given = Contribution(self._arrays(rows), self._states, self._seed, step, factor, self._changes)
         slots.run(0, given, arena)

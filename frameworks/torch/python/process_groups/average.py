@@ -116,7 +116,9 @@ class GroupAverage:
         self._linked = LinkedAverage(exchange, collect, seed=seed, side=self._side)
         self._unsent = Unsent(self._side)
         #: The steps, which the states of codecs wait for.
-        self.steps = StepByStep(self._side, options.keeps_states(), self._linked.settle, self._unsent.settle)
+        self.steps = StepByStep(
+            self._side, options.keeps_states(), (self._linked.settle, self._unsent.settle), self._unsent.look
+        )
         #: With hosts: of each rank.
         self._hosts_of = () if hosts is None else hosts.of_ranks()
         ranks = Ranks(self.rank, self.world, options.topology, self._hosts_of)
@@ -266,6 +268,13 @@ class GroupAverage:
         self._states.load_of_all(saved, self._routes.travelling())
         self._follow_unsent()
 
+    def carry(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what state_dict() returned on this rank in an earlier group, also of other ranks, which bring
+        their own. No rank waits for another one. Both groups give sums (`average=False`). Raises InvalidArgument."""
+        self.steps.close()
+        self._states.carry(state, self._routes.travelling())
+        self._follow_unsent()
+
     def _follow_unsent(self) -> None:
         """A step that does not count sends no values of Unsent, and they have a unit, as states have."""
         if self._unsent:
@@ -347,6 +356,7 @@ class GroupAverage:
         done = self._side.future()
         scale = self._scale_of_unsent()  # before the step begins: it may raise
         of = self.steps.begin(names, step if key is None else key)
+        self.steps.changes.nan_if_refused = self._scaling.leaves_steps_out
         factor = 1 / self.world if average else 1.0
         if self._unsent:
             self.steps.enter_now(of)

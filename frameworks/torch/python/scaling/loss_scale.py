@@ -52,6 +52,12 @@ class LossScale:
         scaler = self._scaler
         return scaler._scale if scaler is not None and scaler.is_enabled() else None
 
+    @property
+    def leaves_steps_out(self) -> bool:
+        """Whether the optimizer leaves a step out whose gradients are not finite: an enabled torch.amp.GradScaler has
+        scaled a loss. Of other scalers nobody knows it."""
+        return self.tensor is not None
+
     def now(self) -> float:
         """The scale of the gradients of the current backward pass. It waits for a GPU that has the scale, at most once
         after each update of the scaler. Raises InvalidArgument for a scale that is no number above 0.

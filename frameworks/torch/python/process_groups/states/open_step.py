@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -65,13 +65,13 @@ class StepByStep:
         self,
         side: Side,
         keeps_states: bool,
-        settle_others: Callable[[bool], None],
-        settle_unsent: Callable[[Any], None],
+        settle_others: Sequence[Callable[[bool], None]],
+        look: Callable[[Any], None],
     ) -> None:
-        """`settle_others`: settles the states that `changes` does not know; its argument is whether the step is
-        discarded. `settle_unsent`: the same for Unsent; its argument is `changes`."""
+        """`settle_others`: they settle the states that `changes` does not know; they get whether the host knows that
+        the step is discarded. `look`: called with `changes` before they are."""
         self._side = side
-        self._settle_others, self._settle_unsent = settle_others, settle_unsent
+        self._settle_others, self._look = settle_others, look
         self._lock = threading.Lock()
         self.keeps_states = keeps_states
         #: What the averages of the current step change.
@@ -125,6 +125,11 @@ class StepByStep:
             self.keeps_states = True
             self.changes = self._side.changes(True)
 
+    def discard(self) -> None:
+        """The last step does not count, unless it is settled."""
+        if self._begun is not None:
+            self.changes.discard()
+
     def close(self) -> None:
         """Settles the last step. Between two steps only."""
         step, self._before, self._begun, self._encoding = self._begun, None, None, None
@@ -137,5 +142,7 @@ class StepByStep:
         self._side.after_all()
         for mark in step.marks:
             self._side.wait_for(mark)
-        self._settle_unsent(self.changes)
-        self._settle_others(self._side.settle(self.changes))
+        self._look(self.changes)
+        discarded = self._side.settle(self.changes)
+        for settle in self._settle_others:
+            settle(discarded)

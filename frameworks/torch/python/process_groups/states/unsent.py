@@ -31,6 +31,8 @@ class Unsent:
         self._values: dict[tuple[str, str], torch.Tensor] = {}
         #: Those that the current step sends.
         self._sent: set[tuple[str, str]] = set()
+        #: Whether the averages of that step are finite.
+        self._is_finite = True
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -59,14 +61,18 @@ class Unsent:
                 gradient.add_((values * (scale * share)).to(gradient.dtype))
                 self._sent.add((name, role))
 
-    def settle(self, changes: Any) -> None:
+    def look(self, changes: Any) -> None:
         """Before the step of `changes` ends. It waits for a GPU if the step sends values."""
         if not self._sent:
             return
         verdict = torch.zeros(1, device=self._side.device)
         self._side.write_verdict(verdict, changes)
         self._side.synchronize()
-        if not verdict.item():
+        self._is_finite = not verdict.item()
+
+    def settle(self, discarded: bool) -> None:
+        """After look(), at the step's end. `discarded`: the host knows that the step does not count."""
+        if self._is_finite and not discarded:
             for key in self._sent:
                 del self._values[key]
         self._sent.clear()
