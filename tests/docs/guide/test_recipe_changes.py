@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs import pages
 
-PAGES = ["lightning", "accelerate", "hugging-face-trainer"]
+PAGES = ["lightning", "accelerate", "hugging-face-trainer", "torchft"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -4,4 +4,5 @@
 hipress.torch.integrations.lightning      a callback
 hipress.torch.integrations.transformers   a Trainer, and what makes one of any subclass
 hipress.torch.integrations.accelerate     a function for prepared models
+hipress.torch.integrations.torchft        a process group for its Manager, and its DistributedDataParallel
 """

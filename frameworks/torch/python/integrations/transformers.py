@@ -31,13 +31,12 @@ class Compressing:
 
     Each checkpoint gets a file of each rank with what codecs keep, and a training that resumes from it goes on with
     these. The number of ranks may be another one if all files are there. A second train() goes on from the states of
-    the first. With one process nothing is compressed.
+    the first. With one process nothing is compressed. Arguments that are not below are the trainer's.
 
     Arguments:
         codec: as of hipress.torch.ddp.compress().
         compression: its other options, by name. The loss scaler is the trainer's, and with codec "auto" so is the
             optimizer.
-        All others are the trainer's.
     """
 
     def __init__(self, *args: Any, codec: str, compression: Mapping[str, Any] | None = None, **kwargs: Any) -> None:

@@ -4,9 +4,10 @@ calls on."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, PrefixStore, Store
 from torch._C._distributed_c10d import Work as TorchWork
 
-from hipress.errors import InvalidArgument, NotInitialized, Unsupported
+from hipress.errors import HipressError, InvalidArgument, NotInitialized, Unsupported
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
 from hipress.torch.process_groups.followed import Followed
@@ -76,6 +77,10 @@ class CompressingGroup(dist.ProcessGroup):
         self._declared: dict[str, TensorShape] = {}
         #: Of each gradient, how often it was averaged.
         self._steps: dict[str, int] = {}
+        #: The number of the next step, for gradients that are declared from now on. The same on all ranks.
+        self.first_step = 0
+        #: Called when gradients have been declared, before their first average.
+        self.after_declaring: Callable[[CompressingGroup], None] | None = None
         #: The gradients that were compressed since the states moved to this device.
         self._here: set[str] = set()
         self._unmet = Unmet(self, options.codec) if self._running().compresses else None
@@ -206,7 +211,9 @@ class CompressingGroup(dist.ProcessGroup):
         if new:
             self._running().declare(new)
             self._declared.update(new)
-            self._steps.update(dict.fromkeys(new, 0))
+            self._steps.update(dict.fromkeys(new, self.first_step))
+            if self.after_declaring is not None:
+                self.after_declaring(self)
 
     def _running(self) -> GroupAverage:
         if self._average is None:
@@ -225,6 +232,43 @@ class CompressingGroup(dist.ProcessGroup):
         if average is not None:
             self._sent_from_other_devices += average.sent_bytes
             average.close()
+
+    def leave(self, *, counted: bool) -> dict[str, Any]:
+        """Closes the group; returns what codecs remember, for carry() of another one.
+
+        `counted`: whether the last step does. Otherwise they remember what they did before it.
+        """
+        if self._average is None:
+            return {}
+        try:
+            states = self.kept(counted=counted)
+        except HipressError:  # of the last step, on a GPU
+            states = self.kept()
+        with contextlib.suppress(HipressError):
+            self.close()
+        return states
+
+    def carry(self, states: Mapping[str, Any]) -> None:
+        """Goes on from the states that leave() returned on this rank in a group of other ranks, or kept() here. No rank
+        waits for another one. All averages of these gradients are sums. Between two steps only."""
+        self._running().carry(states)
+        self._has_loaded = True
+
+    def kept(self, *, counted: bool = True) -> dict[str, Any]:
+        """What codecs remember, without anything else. Between two steps only. `counted`: as of leave()."""
+        if not counted:
+            self._running().steps.discard()
+        return self._running().state_dict()
+
+    @property
+    def declared(self) -> Collection[str]:
+        """The names of the gradients that the group averages."""
+        return self._declared.keys()
+
+    def raise_error(self) -> None:
+        """Raises what made an average fail, if it is known by now."""
+        if self._average is not None:
+            self._average.raise_error()
 
     def abort(self) -> None:
         """Ends this rank's collectives over NCCL at once, compressed averages included, with an error.

@@ -29,7 +29,8 @@ class _Seen:
             f"a process group with backend 'hipress' and codec '{self.codec}' has compressed nothing: it has averaged "
             f"{tensors} exactly, and none was handed over as a gradient. For FSDP2 over a mesh of two dimensions call "
             "hipress.torch.fsdp.compress_hybrid(model), for DistributedDataParallel hipress.torch.ddp.compress(model, "
-            "codec=…); in a program of your own start them within hipress.torch.process_groups.gradients(name)"
+            "codec=…), for torchft take hipress.torch.integrations.torchft.DistributedDataParallel; in a program of "
+            "your own start them within hipress.torch.process_groups.gradients(name)"
         )
 
 

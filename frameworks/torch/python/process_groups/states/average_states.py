@@ -13,7 +13,13 @@ from hipress.errors import InvalidArgument
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.layout import Compressed
 from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
-from hipress.torch.process_groups.states.resharding import SavedStates, own_keys, states_for, unsent_for
+from hipress.torch.process_groups.states.resharding import (
+    SavedStates,
+    carried_states,
+    own_keys,
+    states_for,
+    unsent_for,
+)
 from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats
 from hipress.torch.process_groups.states.unsent import OF_AVERAGE, OF_GRADIENT, ROLES, Unsent
 from hipress.torch.scaling.units import Unit, unscaled
@@ -83,6 +89,10 @@ class AverageStates:
         encoded = {tensor.name for tensor in how.compressed}
         states.update(unsent_for(regular, ranks.rank, ranks.world, encoded=encoded))
         self.load({**states, **mean_states(saved)}, how)
+
+    def carry(self, state: SavedStates, how: Travelling) -> None:
+        """Goes on from what state_dict() returned on this rank in a group of other ranks, which had sums, too."""
+        self.load(carried_states(how.compressed, state, self._exchange.ranks), how)
 
 
 def _left(state: SavedStates, own: Mapping[str, set[str]]) -> frozenset[str]:

@@ -12,7 +12,7 @@ Who encodes a partition depends on the topology: with "hierarchical" one rank of
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from hipress.torch.process_groups.layout import Compressed, Layout, Partition
 from hipress.torch.process_groups.ranks import Ranks
 from hipress.torch.process_groups.states.residuals import RESIDUAL, Floats, block_of, key_text, length_of
 from hipress.torch.process_groups.states.unsent import OF_AVERAGE, OF_GRADIENT
+
+if TYPE_CHECKING:
+    from hipress._core import Codec
 
 #: No state of a codec: see _assembled().
 _COVERED = "\ncovered"
@@ -41,6 +44,47 @@ def states_for(
         for partition in layout.partitions:
             if partition.tensor == number:
                 _add(result, tensor, partition, workers, aggregators, ranks.by(tensor.topology))
+    return result
+
+
+def carried_states(tensors: Sequence[Compressed], saved: SavedStates, ranks: Ranks) -> dict[str, dict[str, Floats]]:
+    """The states of a rank in a new group, from its own ones of an earlier group. Both groups give sums, not averages.
+
+    A part of a sum has one unit for all ranks and roles: the rank's residuals of a tensor, from whatever role, go to
+    the partitions that it encodes now, and the others join its next gradient. Other states stay in their role.
+
+    Arguments:
+        tensors: all compressed ones.
+        ranks: of the new group.
+    """
+    names = {tensor.name for tensor in tensors}
+    result: dict[str, dict[str, Floats]] = {}
+    for key, states in saved.items():
+        name, role, *_ = key.split("\n")
+        if name not in names or role not in ("worker", "aggregator"):
+            result[key] = {each: np.array(values, np.float32) for each, values in states.items()}
+    layout = Layout(tensors, ranks)
+    for number, tensor in enumerate(tensors):
+        found = {role: _assembled(tensor, saved, role) for role in ("worker", "aggregator")}
+        residual = _sum({RESIDUAL: each[RESIDUAL]} for each in found.values() if RESIDUAL in each).get(RESIDUAL)
+        for partition in layout.partitions:
+            role, codec = _role_in(partition, tensor, ranks)
+            if partition.tensor != number or not role:
+                continue
+            part = slice(partition.first, partition.first + partition.count)
+            own = {name: values[part] for name, values in found[role].items() if name in codec.states}
+            if RESIDUAL in codec.states and residual is not None:
+                own[RESIDUAL] = np.zeros(partition.count, np.float32)
+                if not partition.raw:  # raw values send no residual
+                    own[RESIDUAL] += residual[part]
+                    residual[part] = 0
+            if own:
+                key = key_text(tensor.name, role, tensor.first + partition.first, partition.count)
+                result[key] = {name: values[:: block_of(codec, name)] for name, values in own.items()}
+        if residual is not None and residual.any():
+            key = key_text(tensor.name, OF_GRADIENT, tensor.first, tensor.count)
+            before = result.setdefault(key, {RESIDUAL: np.zeros(tensor.count, np.float32)})
+            before[RESIDUAL] = before[RESIDUAL] + residual
     return result
 
 
@@ -83,6 +127,14 @@ def unsent_for(
             elif rank == 0:
                 add(key_text(name, OF_AVERAGE, int(first), int(count)), np.asarray(values[RESIDUAL], np.float32))
     return result
+
+
+def _role_in(partition: Partition, tensor: Compressed, ranks: Ranks) -> tuple[str, Codec]:
+    """This rank's role in a partition's average, empty for none, and the codec with which it encodes there."""
+    workers, aggregator = ranks.by(tensor.topology).encoders(partition.owner)
+    if ranks.rank == aggregator:
+        return "aggregator", tensor.codec.for_aggregate()
+    return ("worker" if ranks.rank in workers else ""), tensor.codec
 
 
 def _add(
