@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "tables")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
-from calls_table import calls_table  # noqa: E402
+from calls_table import CALLS, calls_table  # noqa: E402
 from checkpoint_table import cost_table, resumed_table  # noqa: E402
 from convergence_table import convergence_page  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
@@ -52,7 +52,6 @@ ADAM = ROOT / "docs" / "guide" / "adam.md"
 CONVERGENCE = ROOT / "docs" / "convergence.md"
 EVIDENCE = ROOT / "secopa" / "python" / "evidence" / "evidence.json"
 SELDOM = "diloco-4-100mbit"
-CALLS = {"256 elements each": "calls-2-1gbit-50ms-small", "of ResNet-50": "calls-2-1gbit-50ms-resnet50"}
 LINKED = "planning-linked-4-1gbit-resnet50"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
@@ -136,11 +135,6 @@ _ABLATION = """\
 *Averaged after*: the time until every rank has all averages. *Next forward over after*: the time until the end of a
 forward pass that uses the averages in the order of the layers. *Gain*: the time without the part divided by the time
 with it, as the median of pairs. A part with a gain below 1 costs time. *Waits*: the time in which training waits.
-"""
-_CALLS = """\
-Ranks agree on the tensors of a named call through rank 0. A call does not wait for rank 0's answer: its tensor starts
-to travel when the answer comes. So a burst of calls takes one round trip more than a list on which the ranks have
-agreed before ([decision 066](decisions/066-named-calls-do-not-wait-for-rank-0.md)).
 """
 _ADAPTER_COST = """\
 The model has many tensors of one element. There is only one rank, which sends no messages. The table has the processor
@@ -331,7 +325,7 @@ def page(load: Load, folder: Path) -> str:
             ]
     parts += [_plot("ablation", folder)]
     parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
-    parts += ["## Many calls over a long link\n", _CALLS]
+    parts += ["## Many calls over a long link\n"]
     parts += [calls_table({what: load(name) for what, name in CALLS.items()}), _sources(folder, *CALLS.values())]
     parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]
     parts += [_sources(folder, "codec"), "## Codecs on a GPU\n", _GPU, tables.gpu_codec_table(load("codec_gpu"))]

@@ -7,6 +7,13 @@ from collections.abc import Mapping
 
 import benchmark_tables as tables
 
+#: The results, by what their gradients are.
+CALLS = {"256 elements each": "calls-2-1gbit-50ms-small", "of ResNet-50": "calls-2-1gbit-50ms-resnet50"}
+_INTRODUCTION = """\
+Ranks agree on the tensors of a named call through rank 0. A call does not wait for rank 0's answer: its tensor starts
+to travel when the answer comes. So a burst of calls takes one round trip more than a list on which the ranks have
+agreed before ([decision 066](decisions/066-named-calls-do-not-wait-for-rank-0.md)).
+"""
 _HEADS = "Gradients | Way | Time: | More than the list:"
 _WAYS = {
     "list": "a list that ranks agreed on before, as `DistributedOptimizer` has",
@@ -18,14 +25,14 @@ _WAYS = {
 def calls_table(results: Mapping[str, tables.Result]) -> str:
     """A row for each way and list of gradients, by the list's name."""
     if not all(results.values()):
-        return tables.NOT_MEASURED.capitalize() + ".\n"
+        return f"{_INTRODUCTION}\n{tables.NOT_MEASURED.capitalize()}.\n"
     lines = [_line(name, row) for name, result in results.items() for row in result]
     some = next(iter(results.values()))[0]
     caption = (
         f"{some['world']} hosts, links of {some['rate']}, {some['round_trip_ms']:g} ms from host to host and back, "
         "no codec.\n\n"
     )
-    return caption + tables.table(_HEADS, lines)
+    return f"{_INTRODUCTION}\n{caption}{tables.table(_HEADS, lines)}"
 
 
 def _line(name: str, row: tables.Row) -> tuple[str, ...]:
