@@ -42,8 +42,8 @@ class FrameSender {
 
   void queue(FrameBytes frame);
 
-  /// Sends as much as the socket takes now, frames together. On a broken connection the queued bytes are dropped. The receiver
-  /// finds the break, after all bytes that came before it.
+  /// Sends as much as the socket takes now, frames together. On a broken connection the queued bytes are
+  /// dropped. The receiver finds the break, after all bytes that came before it.
   void flush();
 
   bool empty() const { return chunks_.empty(); }
