@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares two installed versions of HiPress by the time in which their jobs of two ranks average tensors.
+"""Compares two installed versions of HiPress by the time in which their jobs average tensors.
 
     python benchmarks/versions.py OLD/.venv NEW/.venv --json FILE
     python benchmarks/versions.py OLD/.venv NEW/.venv --size 800,12K --codec onebit --tensors 161
-    python benchmarks/versions.py OLD/.venv NEW/.venv --size 256K --codec int8 --tensors 161 --carrier gloo
+    python benchmarks/versions.py OLD/.venv NEW/.venv --size 256K --codec int8 --tensors 161 --carrier gloo --ranks 4
 
 Both jobs live at the same time and take turns, so that disturbances of the machine affect both. An environment needs
 torch and the version's own `hipress run`. A row for each size has the columns
 
-    size_bytes, tensors, codec, carrier  the settings of a synchronisation
+    size_bytes, tensors, codec, carrier, ranks  the settings of a synchronisation
     old_us, new_us                      median time of one synchronisation, in microseconds
     wall_ratio                          median of the turns' ratios: new divided by old, below 1 if the new is faster
-    old_cpu_us, new_cpu_us, cpu_ratio   the same of the processor time of both ranks
+    old_cpu_us, new_cpu_us, cpu_ratio   the same of the processor time of all ranks
     turns, repeats                      turns, and synchronisations in each
 """
 
@@ -83,12 +83,15 @@ def _accepted(server: socket.socket, process: subprocess.Popen[bytes], environme
 
 
 @contextmanager
-def started(environment: Path, asked: dict[str, object]) -> Iterator[Job]:
-    """A job of this environment's version; it ends with the `with` statement. Raises VersionFailed."""
+def started(environment: Path, asked: dict[str, object], ranks: int) -> Iterator[Job]:
+    """A job of this environment's version with so many ranks; it ends with the `with` statement.
+
+    Raises VersionFailed.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(1.0)
         here = environment / "bin"
-        command = [str(here / "hipress"), "run", "-n", "2", str(here / "python"), str(_RANK)]
+        command = [str(here / "hipress"), "run", "-n", str(ranks), str(here / "python"), str(_RANK)]
         given = json.dumps({**asked, "port": server.getsockname()[1], "group_port": _free_port()})
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         try:
@@ -119,6 +122,7 @@ def arguments() -> argparse.ArgumentParser:
         default="engine",
         help="engine: collectives; gloo: a step of DDP with the hook, over a process group (default: engine)",
     )
+    parser.add_argument("--ranks", type=int, default=2, help="ranks of each job (default: 2)")
     parser.add_argument("--repeats", type=int, default=200, help="synchronisations in a turn (default: 200)")
     parser.add_argument("--turns", type=int, default=15, help="default: 15")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
@@ -139,18 +143,18 @@ def main() -> int:
     """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
-    if min(given.tensors, given.repeats, given.turns) < 1:
-        parser.error("--tensors, --repeats and --turns are at least 1")
+    if min(given.tensors, given.ranks, given.repeats, given.turns) < 1:
+        parser.error("--tensors, --ranks, --repeats and --turns are at least 1")
     try:
         sizes = [parse_size(text) for text in given.size]
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
-    of = {"tensors": given.tensors, "codec": given.codec, "carrier": given.carrier}
+    of = {"tensors": given.tensors, "codec": given.codec, "carrier": given.carrier, "ranks": given.ranks}
     asked = {"sizes": sizes, "repeats": given.repeats, **of}
     turns: dict[int, list[tuple[Times, Times]]] = {size: [] for size in sizes}
     try:
         with ExitStack() as stack:
-            jobs = [stack.enter_context(started(each.resolve(), asked)) for each in (given.old, given.new)]
+            jobs = [stack.enter_context(started(each.resolve(), asked, given.ranks)) for each in (given.old, given.new)]
             for number in range(given.turns):
                 for size in sizes:
                     first = number % 2

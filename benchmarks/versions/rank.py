@@ -72,7 +72,7 @@ def main() -> None:
             average()
     peer = socket.create_connection(("127.0.0.1", given["port"])).makefile("rw") if hp.rank() == 0 else None
     while True:
-        # Rank 0 reads the size, and rank 1 waits for it without using a processor.
+        # Rank 0 reads the size, and the others wait for it without using a processor.
         size = int(peer.readline() or 0) if peer else 0
         size = int(hp.broadcast(torch.tensor([size]), 0, name="size").item())
         if size == 0:
@@ -83,9 +83,9 @@ def main() -> None:
         for _ in range(given["repeats"]):
             average()
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        of_both = hp.allreduce(torch.tensor([processor], dtype=torch.float64), name="processor time").item() * hp.size()
+        of_all = hp.allreduce(torch.tensor([processor], dtype=torch.float64), name="processor time").item() * hp.size()
         if peer:
-            peer.write(json.dumps([wall / given["repeats"], of_both / given["repeats"]]) + "\n")
+            peer.write(json.dumps([wall / given["repeats"], of_all / given["repeats"]]) + "\n")
             peer.flush()
 
 
