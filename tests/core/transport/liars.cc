@@ -138,7 +138,8 @@ std::string outcome(const Lie& lie) {
   UcxOptions ucx;
   const auto control = connectControl(own, &ucx.localAddress);
   const auto transport = makeUcxTransport(*control, ucx);
-  lie.tell(*transport, control->declare("weight", weight().describe(), false, Milliseconds(10000)));
+  lie.tell(*transport,
+           control->declare({{"weight", weight().describe(), false}}, Milliseconds(10000)).front());
   victim.join();
   transport->close();
   return result;
