@@ -118,9 +118,10 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--tensors", type=int, default=1, help="number of tensors averaged at a time (default: 1)")
     parser.add_argument(
         "--carrier",
-        choices=("engine", "gloo"),
+        choices=("engine", "list", "gloo"),
         default="engine",
-        help="engine: collectives; gloo: a step of DDP with the hook, over a process group (default: engine)",
+        help="engine: collectives; list: as an optimizer does; gloo: a step of DDP with the hook over a process group "
+        "(default: engine)",
     )
     parser.add_argument("--ranks", type=int, default=2, help="ranks of each job (default: 2)")
     parser.add_argument("--repeats", type=int, default=200, help="synchronisations in a turn (default: 200)")

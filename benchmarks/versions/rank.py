@@ -13,7 +13,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
+from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.torch import ddp
+from hipress.torch.synchronizer import GradientSynchronizer
 
 #: Number of synchronisations before the first turn.
 WARM_UPS = 50
@@ -29,6 +31,19 @@ def engine(size: int, given: dict[str, Any]) -> Callable[[], None]:
     def average() -> None:
         for operation in [hp.allreduce_async_(tensor, name=name, codec=given["codec"]) for name, tensor in tensors]:
             operation.wait()
+
+    return average
+
+
+def listed(size: int, given: dict[str, Any]) -> Callable[[], None]:
+    """A synchronisation of a list on which the ranks have agreed, as DistributedOptimizer does it."""
+    tensors = [torch.randn(max(size // 4, 1)) for _ in range(given["tensors"])]
+    named = [(f"{size} bytes, listed {at}", tensor) for at, tensor in enumerate(tensors)]
+    synchronizer = GradientSynchronizer(named, SynchronizationOptions(codec=given["codec"]))
+
+    def average() -> None:
+        for operation in [synchronizer.submit(at, tensor) for at, tensor in enumerate(tensors)]:
+            synchronizer.wait(operation)
 
     return average
 
@@ -65,7 +80,7 @@ def main() -> None:
     if given["carrier"] == "gloo":
         where = f"tcp://127.0.0.1:{given['group_port']}"
         dist.init_process_group("gloo", init_method=where, rank=hp.rank(), world_size=hp.size())
-    made = {"engine": engine, "gloo": hook}[given["carrier"]]
+    made = {"engine": engine, "list": listed, "gloo": hook}[given["carrier"]]
     averages = {size: made(size, given) for size in given["sizes"]}
     for average in averages.values():
         for _ in range(min(WARM_UPS, given["repeats"])):
