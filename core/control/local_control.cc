@@ -84,7 +84,8 @@ class LocalControl final : public ControlPlane {
     std::vector<uint32_t> numbers;
     Failure failure;
     try {
-      numbers = declare(std::move(tensors), Milliseconds{0});
+      const size_t count = tensors.size();
+      numbers = numbersOf(call(DeclareRequest{std::move(tensors)}), count);
     } catch (const Error& error) {
       failure = failureOf(error);
     }

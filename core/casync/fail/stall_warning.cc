@@ -36,8 +36,7 @@ std::string listedRanks(const Ranks& ranks) {
 std::string causeOf(const Wait& wait) {
   if (wait.unnumbered)
     return "has no answer from rank 0, which it asked for the tensor's number: rank 0's process is stopped "
-           "or "
-           "overloaded, or the network to it is cut";
+           "or overloaded, or the network to it is cut";
   if (!wait.missing.empty())
     return "has not submitted " + wait.missing + ", which travel with it as group '" + wait.group + "'";
   if (!wait.device.empty()) return "waits for " + wait.device;

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,14 +20,13 @@ from torch.nn.parallel import DistributedDataParallel
 import hipress.torch as hp
 from hipress import _core
 from hipress.torch import ddp, fsdp
-from hipress.torch.ddp import group_carrier
-from hipress.torch.fsdp import replicas
-from hipress.torch.process_groups import BackendOptions, compressing_group, gradients
+from hipress.torch.process_groups import BackendOptions, gradients
 from tests.tiers import usually
 from tests.torch.ddp import training
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import run
 from tests.torch.scaling.codecs_with_states import ENCODED, KEEPING, has_factors
+from tests.torch.scaling.stand_in import on_a_stand_in
 
 PATTERN = [True, True, False, True, True, True]  # whether the step is finite
 _SHAPE = (60, 100)
@@ -143,26 +141,11 @@ def _gradients(texts: Mapping[str, str], rank: int, step: int) -> Values:
     return values
 
 
-@contextmanager
-def _on_a_stand_in() -> Iterator[list[FakeGpuSide]]:
-    """Averages over process groups compute on a stand-in for a GPU, each on a side of this list."""
-    sides: list[FakeGpuSide] = []
-
-    def side_for(_devices: Any) -> FakeGpuSide:
-        sides.append(FakeGpuSide())
-        return sides[-1]
-
-    with ExitStack() as patches:
-        for module in (group_carrier, replicas, compressing_group):
-            patches.enter_context(mock.patch.object(module, "side_for", side_for))
-        yield sides
-
-
 @training.in_process_group
 def _steps(rank: int, way: str, texts: dict[str, str], on_gpu: bool) -> None:
     if way in _OVER_ENGINE:
         hp.init()
-    stand_in: Any = _on_a_stand_in() if on_gpu else nullcontext([])
+    stand_in: Any = on_a_stand_in() if on_gpu else nullcontext([])
     with stand_in as sides:
         _follow(rank, texts, *_WAYS[way](texts), sides)
 

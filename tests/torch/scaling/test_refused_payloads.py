@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,14 +21,13 @@ from torch.nn.parallel import DistributedDataParallel
 import hipress
 import hipress.torch as hp
 from hipress.torch import ddp, fsdp
-from hipress.torch.ddp import group_carrier
-from hipress.torch.fsdp import reduce_scatter, replicas
-from hipress.torch.process_groups import BackendOptions, GroupAverage, GroupOptions, compressing_group, group_calls
+from hipress.torch.process_groups import BackendOptions, GroupAverage, GroupOptions, group_calls
 from hipress.torch.process_groups.dtypes import shape_of
 from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import end, run
+from tests.torch.scaling.stand_in import on_a_stand_in
 
 pytestmark = pytest.mark.slow
 
@@ -87,21 +85,6 @@ _OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 }
 
 
-@contextmanager
-def _on_a_stand_in() -> Iterator[list[FakeGpuSide]]:
-    """Averages over process groups compute on a stand-in for a GPU, each on a side of this list."""
-    sides: list[FakeGpuSide] = []
-
-    def side_for(_devices: Any) -> FakeGpuSide:
-        sides.append(FakeGpuSide())
-        return sides[-1]
-
-    with ExitStack() as patches:
-        for module in (group_carrier, replicas, compressing_group, reduce_scatter):
-            patches.enter_context(mock.patch.object(module, "side_for", side_for))
-        yield sides
-
-
 class _Damage:
     """Changes bytes of what this rank sends. The averages are made within it, as they keep the collective that they
     call."""
@@ -150,7 +133,7 @@ def _train(
     """Of a step with a refused payload: whether parameters stay, whether all are finite, and the loss scale after it;
     and the error that then comes."""
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    with _on_a_stand_in() as sides:
+    with on_a_stand_in() as sides:
         model, state = _WAYS[way](scaler if hands_over else lambda: 1024.0)
     optimizer = _OPTIMIZERS[optimizer_kind](model.parameters())
 
