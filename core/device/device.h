@@ -94,7 +94,7 @@ struct DeviceSummed {
   const float* gradient = nullptr;  ///< +0 if no rank has a gradient: the sum is zeros, and states stay.
   uint32_t* verdict = nullptr;      ///< := 1 if the sum is not finite.
   double factor = 1.0;
-  float refused = 0.0F;  ///< What the sum becomes if its decoding fails: 0 or NaN.
+  float refused = 0.0F;  ///< The value of all elements if the sum cannot be decoded: 0 or NaN.
   std::span<float> result;
 };
 

@@ -2,7 +2,7 @@
 """The states of a replica's codecs, while the group of replicas changes. No other replica takes part.
 
 A residual is a part of a sum that the trainer divides by the number of replicas that take part in the step. When this
-number changes, residuals are multiplied, so that the model still gets what the earlier averages lacked.
+number changes, residuals are multiplied by the new number divided by the old one: the model gets as much as before.
 """
 
 from __future__ import annotations

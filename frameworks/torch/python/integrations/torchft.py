@@ -82,7 +82,7 @@ class CompressedGroup(torchft_groups.ProcessGroupWrapper):
     hipress.torch.process_groups.gradients(). All others are exact.
 
     When torchft makes the group anew, a replica that goes on keeps its residuals. A new replica begins without any, and
-    those of a lost one are lost. If a step was not applied, the states of codecs are what they were before it.
+    the residuals of a lost one are lost. A step that was not applied leaves the states of codecs as they were.
 
     Arguments:
         codec: as of BackendOptions.

@@ -236,7 +236,7 @@ class CompressingGroup(dist.ProcessGroup):
     def leave(self, *, counted: bool) -> dict[str, Any]:
         """Closes the group; returns what codecs remember, for carry() of another one.
 
-        `counted`: whether the last step does. Otherwise they remember what they did before it.
+        `counted`: whether the last step counts. If not, the states are those of before it.
         """
         if self._average is None:
             return {}
