@@ -5,6 +5,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "HiPress' core: codecs, transports, the synchronisation runtime.";
   hipress::bindings::bindErrors(module);
   hipress::bindings::bindCodec(module);
+  hipress::bindings::bindPythonCodec(module);
   hipress::bindings::bindLowRank(module);
   hipress::bindings::bindSummed(module);
   hipress::bindings::bindWireHeader(module);

@@ -9,6 +9,7 @@ namespace hipress::bindings {
 
 void bindErrors(pybind11::module_& module);
 void bindCodec(pybind11::module_& module);
+void bindPythonCodec(pybind11::module_& module);
 void bindLowRank(pybind11::module_& module);
 void bindSummed(pybind11::module_& module);
 void bindWireHeader(pybind11::module_& module);

@@ -15,6 +15,7 @@ _ELSEWHERE = {
         "hipress.secopa.commands.bench",
         "Measure with every codec whether compression saves time on these ranks.",
     ),
+    "codec": ("hipress.codecs.cli", "Check codecs, also your own, against the laws of all codecs; compare two."),
     "compll": ("hipress.compll.cli", "Check, try, run, build and count codecs written in CompLL's language."),
     "evidence": (
         "hipress.secopa.commands.evidence",

@@ -8,8 +8,27 @@
 #include "core/device/cuda/codec_functions.h"
 #include "core/device/cuda/cuda_stream.h"
 #include "core/device/cuda/elements.h"
+#include "core/device/stream_codec.h"
 
 namespace hipress::cuda {
+namespace {
+
+/// A codec without kernels of ours.
+class OthersFunctions final : public DeviceCodec {
+ public:
+  OthersFunctions(CodecPointer codec, const StreamCodec& functions)
+      : codec_(std::move(codec)), functions_(functions) {}
+
+  std::string refusal(uint32_t error) const override {
+    return "codec " + std::string(codec_->name()) + ": " + functions_.refusal(error);
+  }
+
+ private:
+  const CodecPointer codec_;
+  const StreamCodec& functions_;  // the same object
+};
+
+}  // namespace
 
 CudaDevice::CudaDevice(std::shared_ptr<const Gpu> gpu, KernelCompiler compiler)
     : gpu_(std::move(gpu)),
@@ -30,6 +49,8 @@ std::unique_ptr<DeviceStream> CudaDevice::makeStreamOn(void* stream) {
 }
 
 std::shared_ptr<const DeviceCodec> CudaDevice::codec(const CodecPointer& codec) {
+  if (const auto* functions = dynamic_cast<const StreamCodec*>(codec.get()))
+    return std::make_shared<OthersFunctions>(codec, *functions);
   std::vector<double> params;
   const auto* generated = dynamic_cast<const GeneratedCodec*>(codec.get());
   if (generated != nullptr) params = generated->parameters();

@@ -16,6 +16,7 @@
 #include "core/device/cuda/elements.h"
 #include "core/device/cuda/slot_kernels.h"
 #include "core/device/cuda/summed_kernels.h"
+#include "core/device/stream_codec.h"
 #include "core/element/reduce.h"
 
 namespace hipress::cuda {
@@ -51,6 +52,22 @@ void CudaStream::put(const char* what, Work work) {
   if (there.status() != kSuccess) return shared_->fail("cuCtxPushCurrent", there.status());
   const Result status = work();
   if (status != kSuccess) shared_->fail(what, status);
+}
+
+template <typename Work>
+void CudaStream::putOthers(const char* what, const Work& work) {
+  bool goesOn = false;
+  put(what, [&] {
+    Result status = kSuccess;
+    if (shared_->isJoining()) {  // the lines' kernels so far come first, and the rest joins anew
+      status = shared_->start(*shared_->batch);
+      *shared_->batch = KernelBatch();
+      shared_->batch->beginLine();
+    }
+    goesOn = status == kSuccess;
+    return status;
+  });
+  if (goesOn) work(StreamPlace{shared_->gpu->ordinal, shared_->stream});
 }
 
 void CudaStream::waitFor(void* event) {
@@ -134,6 +151,8 @@ float poisonOf(StatisticsReduction reduction) {
 }  // namespace
 
 void CudaStream::encode(const DeviceEncode& call) {
+  if (const auto* others = dynamic_cast<const StreamCodec*>(call.codec))
+    return putOthers("an encode", [&](const StreamPlace& place) { others->encodeOn(place, call); });
   const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
   put("an encode", [&] {
     CudaEncode given = encodeOf(codec, call.input, call.states, call.context);
@@ -149,6 +168,8 @@ void CudaStream::encode(const DeviceEncode& call) {
 }
 
 void CudaStream::decode(const DeviceDecode& call) {
+  if (const auto* others = dynamic_cast<const StreamCodec*>(call.codec))
+    return putOthers("a decode", [&](const StreamPlace& place) { others->decodeOn(place, call); });
   const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
   put("a decode", [&] {
     CudaDecode given{};
@@ -169,6 +190,7 @@ void CudaStream::decode(const DeviceDecode& call) {
 }
 
 void CudaStream::sum(const DeviceSum& call) {
+  if (dynamic_cast<const StreamCodec*>(call.codec) != nullptr) return DeviceStream::sum(call);
   const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
   if (codec.table().sum == nullptr) return DeviceStream::sum(call);
   std::vector<Contribution> contributions;

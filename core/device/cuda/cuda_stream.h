@@ -61,6 +61,10 @@ class CudaStream final : public DeviceStream {
   template <typename Work>
   void put(const char* what, Work work);
   void putCopy(const char* what, std::byte* to, std::span<const std::byte> from);
+  /// Lets another one's code put its work on the stream, behind all work so far. It is called without the
+  /// lock, since it may wait for a lock of its own whose owner waits for this one.
+  template <typename Work>
+  void putOthers(const char* what, const Work& work);
   bool isJoining() const;
   CompletionThread::Reached reachedNow();
   std::shared_ptr<const KernelModule> kernelsOf(const ElementKernels& wanted);
