@@ -224,6 +224,20 @@ def load_codec_library(path: str) -> str:
     codec is for another version, or if another codec has the same name.
     """
 
+def register_python_codec(
+    name: str,
+    *,
+    id: int,
+    summary: str,
+    options: Sequence[tuple[str, str, str]],
+    states: Sequence[str],
+    configure: Callable[[dict[str, str]], Any],
+    fingerprint: str,
+) -> None:
+    """Adds a codec whose functions are Python's. `options`: name, default and meaning of each; `configure`: makes the
+    object that the core calls from the texts of all options. Raises InvalidArgument if another codec has the name.
+    """
+
 def pack_header(
     codec: int, dtype: str, element_count: int, payload_bytes: int, flags: int = 0, checksum: int = 0
 ) -> bytes: ...

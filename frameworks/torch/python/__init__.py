@@ -113,6 +113,7 @@ from hipress.torch.diloco import DiLoCo  # noqa: E402
 from hipress.torch.kept_states import codec_states, load_codec_states  # noqa: E402
 from hipress.torch.model_gradients import write_gradients  # noqa: E402
 from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
+from hipress.torch.python_codecs import register_codec, register_compressor  # noqa: E402
 from hipress.torch.registered import register_codecs  # noqa: E402
 from hipress.torch.state import (  # noqa: E402
     broadcast_optimizer_state,
@@ -205,6 +206,8 @@ __all__ = [
     "rank",
     "reducescatter",
     "reducescatter_async",
+    "register_codec",
+    "register_compressor",
     "remove_process_set",
     "rocm_built",
     "shutdown",

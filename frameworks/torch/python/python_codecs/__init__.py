@@ -4,7 +4,8 @@
 HiPress gives them error feedback, states in checkpoints, topologies and all ways in (docs/extending/python-codec.md).
 """
 
+from hipress.torch.python_codecs.compressors import register_compressor
 from hipress.torch.python_codecs.encode_state import EncodeState
 from hipress.torch.python_codecs.registration import register_codec
 
-__all__ = ["EncodeState", "register_codec"]
+__all__ = ["EncodeState", "register_codec", "register_compressor"]

@@ -72,8 +72,9 @@ class Declaration:
         return values
 
 
-def declaration_of(kind: Any, name: str | None) -> Declaration:
-    """Reads a class. Raises InvalidArgument that says which part of it is missing or wrong."""
+def declaration_of(kind: Any, name: str | None, source: str | None = None) -> Declaration:
+    """Reads a class. `source`: the text of which the fingerprint is made, in place of the class's own. Raises
+    InvalidArgument that says which part is missing or wrong."""
     if not isinstance(kind, type):
         raise InvalidArgument(f"{kind!r} is no class: give the class itself; options are given by its codec's name")
     name = kind.__name__.lower() if name is None else name
@@ -91,7 +92,7 @@ def declaration_of(kind: Any, name: str | None) -> Declaration:
         _options_of(kind),
         states,
         bool(getattr(kind, "error_feedback", True)),
-        f"{zlib.crc32(_text_of(kind).encode()):08x}",
+        f"{zlib.crc32((source or _text_of(kind)).encode()):08x}",
     )
 
 

@@ -17,7 +17,7 @@ from hipress.torch.python_codecs.program import Program
 _TRIED = (1, 7, 1000)
 
 
-def register_codec(kind: type, name: str | None = None) -> LoadedCodec:
+def register_codec(kind: type, name: str | None = None, *, text: str | None = None) -> LoadedCodec:
     """Registers a class with `encode(values, state)` and `decode(tensors, shape)` as a codec of this process, and
     returns it as load_codec() does: a text for `codec=`; a call gives it options.
 
@@ -38,11 +38,12 @@ def register_codec(kind: type, name: str | None = None) -> LoadedCodec:
             names of float32 vectors that last; `error_feedback = False`, if HiPress shall keep no residual;
             `max_bytes(count)`, the most bytes of a message's tensors, if their lengths depend on the values.
         name: small letters, digits and underscores; by default the class's name in small letters.
+        text: by which ranks notice that they have registered different codecs; by default the class's source.
 
     A second call for the same class does nothing. Raises InvalidArgument if the class is incomplete, if its functions
     fail on random values, or if another codec has the name.
     """
-    declared = declaration_of(kind, name)
+    declared = declaration_of(kind, name, text)
     layouts: defaultdict[tuple[str, ...], dict[int, Layout]] = defaultdict(dict)
 
     def configure(texts: dict[str, str]) -> Program:
