@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from benchmarks.convergence.methods import BASELINE, METHODS, first_of, suits
+from benchmarks.convergence.methods import BASELINE, METHODS, first_of, method_named, suits
 from benchmarks.convergence.tasks import TASKS
 
 RANKS = 4
@@ -79,7 +79,7 @@ def rate(task: str, optimizer: str, factor: float) -> float:
 def best_rate(rows: Sequence[dict[str, Any]], task: str, optimizer: str, method: str, grid: Grid) -> float | None:
     """The learning rate of a method: the one with which the first method of its class ends best with seed 0. None: the
     sweep is not done."""
-    first = first_of(METHODS[method].sweep)
+    first = first_of(method_named(method).sweep)
     known = {
         row["learning_rate"]: row["loss"]
         for row in rows
@@ -102,7 +102,7 @@ def _cells(rows: Sequence[dict[str, Any]], grid: Grid) -> Iterator[Cell]:
     for task, optimizer in grid.pairs:
         methods = [method for method in (BASELINE, *grid.methods) if suits(method, optimizer)]
         for method in methods:
-            first = first_of(METHODS[method].sweep)
+            first = first_of(method_named(method).sweep)
             yield from (Cell(task, optimizer, first, rate(task, optimizer, factor), 0) for factor in grid.factors)
         for method in methods:
             best = best_rate(rows, task, optimizer, method, grid)

@@ -4,6 +4,7 @@
     python benchmarks/convergence.py --minutes 60          goes on where the results end, for an hour
     python benchmarks/convergence.py --pair help-decoder/adamw --method int8,onebit
     python benchmarks/convergence.py --list                what is still to be run
+    python benchmarks/convergence.py --codec my_module:MyCodec --json mine.json
 
 A training that has a result is not run again. README.md describes the columns; verdict.py has the rule by which a
 method is cleared, which was written before the first run.
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import math
 import platform
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,17 +29,22 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.convergence import results
-from benchmarks.convergence.cells import BASELINE_SEEDS, FACTORS, PAIRS, RANKS, SEEDS, Grid, missing
+from benchmarks.convergence.cells import BASELINE_SEEDS, FACTORS, PAIRS, RANKS, SEEDS, Grid, best_rate, missing
 from benchmarks.convergence.job import JUDGED, Job
-from benchmarks.convergence.methods import METHODS
+from benchmarks.convergence.methods import BASELINE, METHODS
 from benchmarks.convergence.tasks import MNIST
+from benchmarks.convergence.verdict import ECONOMY, SAFE, baseline, verdict
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import RankFailed, exit_code, free_port, run_ranks
 from benchmarks.harness.report import parse_names
 from benchmarks.training.precision_lab import variables
+from hipress.codecs.named import codec_named
+from hipress.errors import HipressError
 
 _RANK = Path(__file__).with_name("rank.py")
 _ROOT = Path(__file__).parents[2]
+#: What a codec is cleared for, by the margin of its gap.
+MARGINS = {"safe": SAFE, "economy": ECONOMY}
 #: Seconds between two looks at the file of results.
 _LOOK = 1.0
 
@@ -50,6 +57,14 @@ def arguments() -> argparse.ArgumentParser:
         "--pair", type=names_of("pair", pairs), default=pairs, help="TASK/OPTIMIZER, by commas (default: all)"
     )
     parser.add_argument("--method", type=parse_names, default=list(METHODS), help="by commas (default: all)")
+    parser.add_argument(
+        "--codec",
+        action="append",
+        default=[],
+        metavar="CODEC",
+        help="a codec of your own, module:Class or a .cll file, in place of --method; its verdict is printed, and its "
+        "results go to another file (--json)",
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"trainings of each method (default: {SEEDS})")
     parser.add_argument(
         "--baseline-seeds", type=int, default=BASELINE_SEEDS, help=f"of bf16 (default: {BASELINE_SEEDS})"
@@ -65,13 +80,15 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def grid_of(given: argparse.Namespace) -> Grid:
-    """What the command line asks for. Raises ValueError for an unknown method."""
+    """What the command line asks for. Raises ValueError for an unknown method, HipressError for an unknown codec."""
     unknown = [name for name in given.method if name not in METHODS]
     if unknown:
         raise ValueError(f"no method '{unknown[0]}'; there are {', '.join(METHODS)}")
     pairs = [(task, optimizer) for task, _, optimizer in (pair.partition("/") for pair in given.pair)]
     factors = (1.0,) if given.no_sweep else FACTORS
-    return Grid(pairs, given.method, given.seeds, given.baseline_seeds, factors)
+    for own in given.codec:
+        codec_named(own)
+    return Grid(pairs, given.codec or given.method, given.seeds, given.baseline_seeds, factors)
 
 
 def where() -> dict[str, Any]:
@@ -117,6 +134,23 @@ def run(grid: Grid, file: Path, minutes: float, steps: int | None = None) -> Non
                 _take_over(file, part, columns)
 
 
+def own_verdicts(rows: Sequence[dict[str, Any]], grid: Grid) -> Iterator[str]:
+    """A sentence for each codec, task and optimizer of which there are trainings."""
+    for (task, optimizer), codec in itertools.product(grid.pairs, grid.methods):
+        rates = [best_rate(rows, task, optimizer, method, grid) for method in (BASELINE, codec)]
+        beside = None if rates[0] is None else baseline(rows, task, optimizer, rates[0])
+        if beside is None or rates[1] is None:
+            continue
+        found = verdict(rows, task, optimizer, codec, rates[1], beside)
+        if found is not None:
+            cleared = next((name for name, margin in MARGINS.items() if found.is_cleared(margin)), "not proved")
+            standing = "loses" if found.loses() else cleared
+            yield (
+                f"{codec}, {task}, {optimizer}: loss {found.mean:.3f}, {BASELINE} {beside.mean:.3f}, gap "
+                f"{100 * found.gap_share:+.2f} %, at most {100 * found.limit:+.2f} % ({found.n} trainings): {standing}"
+            )
+
+
 def _watch(part: Path, ended: threading.Event, show: Callable[..., None]) -> None:
     while not ended.wait(_LOOK):
         show(completed=len(results.read_lines(part)))
@@ -135,8 +169,10 @@ def main() -> int:
     given = parser.parse_args()
     try:
         grid = grid_of(given)
-    except ValueError as error:
+    except (ValueError, HipressError) as error:
         parser.error(str(error))
+    if given.codec and given.json == results.FILE:
+        parser.error("--codec: give another file of results (--json)")
     if given.steps is not None and (given.steps < JUDGED or given.json == results.FILE):
         parser.error(f"--steps: give at least {JUDGED}, and another file of results (--json)")
     if given.list:
@@ -152,4 +188,6 @@ def main() -> int:
         return exit_code("convergence.py", error)
     except KeyboardInterrupt:
         return 130
+    for line in own_verdicts(results.read(given.json), grid) if given.codec else ():
+        print(line)
     return 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.optimizers.job import with_option
 from benchmarks.optimizers.own import OWN
+from hipress.codecs.named import codec_named
 
 #: All methods are compared with this one, of the same optimizer, task and seed.
 BASELINE = "bf16"
@@ -58,22 +59,28 @@ METHODS: dict[str, Method] = {
 }
 
 
+def method_named(name: str) -> Method:
+    """A method of the suite, or a user's own codec, which has a sweep of its own."""
+    return METHODS.get(name, Method(name))
+
+
 def first_of(sweep: str) -> str:
     """The method whose best learning rate its whole class takes."""
-    return next(name for name, method in METHODS.items() if method.sweep == sweep)
+    return next((name for name, method in METHODS.items() if method.sweep == sweep), sweep)
 
 
 def suits(method: str, optimizer: str) -> bool:
     """Whether the suite has the method with an optimizer."""
-    only = METHODS[method].only
+    only = method_named(method).only
     return not only or optimizer in only
 
 
 def codec_of(method: str, optimizer: str) -> str:
-    """The text of a codec for an optimizer. dgc has momentum of its own: the optimizer then has none."""
-    if not method.startswith("dgc") or optimizer not in _MOMENTUM:
-        return method
-    return with_option(method, _MOMENTUM[optimizer])
+    """The text of a codec for an optimizer, which the process then knows. dgc has momentum of its own, so that the
+    optimizer has none."""
+    if method.startswith("dgc") and optimizer in _MOMENTUM:
+        return with_option(method, _MOMENTUM[optimizer])
+    return method if method in METHODS else codec_named(method)
 
 
 def has_momentum(method: str, optimizer: str) -> bool:

@@ -50,6 +50,18 @@ def test_a_small_grid_is_trained_once(methods: list[str], more: list[str], tmp_p
     assert file.read_bytes() == written
 
 
+@pytest.mark.slow
+def test_a_codec_of_ones_own_gets_its_verdict(tmp_path: Path) -> None:
+    codec = "tests.torch.python_codecs.codecs:PyInt8"
+    shown = _run(tmp_path / "rows.json", "--codec", codec).stdout
+    assert f"{codec}, digits-cnn, momentum: loss " in shown
+    assert "(1 trainings): not proved" in shown
+    by_method = {row["method"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
+    assert by_method.keys() == {"bf16", codec}
+    assert by_method[codec]["losses"] == pytest.approx(by_method["bf16"]["losses"], abs=0.02)
+    assert by_method[codec]["bytes"] < 0.6 * by_method["bf16"]["bytes"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -57,6 +69,8 @@ def test_a_small_grid_is_trained_once(methods: list[str], more: list[str], tmp_p
         (["--pair", "digits-cnn/lamb"], "digits-cnn/lamb"),
         (["--steps", "40"], "another file of results"),
         (["--steps", "3", "--json", "rows.json"], "at least 20"),
+        (["--codec", "no_module:Codec"], "no_module:Codec is not there"),
+        (["--codec", "int8"], "another file of results"),
     ],
 )
 def test_what_the_suite_does_not_have_is_refused(
