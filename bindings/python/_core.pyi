@@ -227,7 +227,6 @@ def load_codec_library(path: str) -> str:
 def register_python_codec(
     name: str,
     *,
-    id: int,
     summary: str,
     options: Sequence[tuple[str, str, str]],
     states: Sequence[str],

@@ -17,8 +17,8 @@ struct StreamPlace {
   void* stream = nullptr;  ///< nullptr: the default stream.
 };
 
-/// A second base class of such codecs. It is no function of Codec, so that libraries of codecs that were built
-/// before it still fit (codec/plugin.h).
+/// A second base class of such codecs. It is no function of Codec, so that libraries of codecs that were
+/// built before it still fit (codec/plugin.h).
 class StreamCodec {
  public:
   virtual ~StreamCodec() = default;

@@ -37,7 +37,7 @@ class Breach:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a codec does with normal values, without what it has held back."""
+    """What a codec does with normal values, in a first step."""
 
     bits_per_value: float
     #: The squared error by the squared length of the gradient.
@@ -131,7 +131,7 @@ def _conserves(codec: Codec, _again: Codec) -> Iterator[str]:
                 place = int(np.argmax(away - allowed))
                 yield (
                     f"step {step}, {what}, element {place}: {entering[place]:g} went in, and {decoded[place]:g} was "
-                    f"sent with {states['residual'][place]:g} held back"
+                    f"sent with {states['residual'][place]:g} in the residual"
                 )
 
 
@@ -183,7 +183,7 @@ def _catches_up(codec: Codec, _again: Codec) -> Iterator[str]:
     if short[_LATE] > 0.9 * short[_EARLY] and short[_LATE] > 1e-3:
         yield (
             f"of a gradient that stays the same {100 * short[_EARLY]:.0f} % are missing after {_EARLY} steps, and "
-            f"{100 * short[_LATE]:.0f} % after {_LATE}: what is held back is never sent"
+            f"{100 * short[_LATE]:.0f} % after {_LATE}: the residual is never sent"
         )
 
 
@@ -195,5 +195,5 @@ _LAWS: dict[str, _Law] = {
     "finite values stay finite": _stays_finite,
     "values that are not finite reach all ranks, and no state": _refuses,
     "a damaged message is refused and changes nothing": _checks,
-    "what is held back is sent later": _catches_up,
+    "the residual is sent later": _catches_up,
 }

@@ -22,7 +22,7 @@ BROKEN = {
     "BrkCounts": "equal inputs give equal messages",
     "BrkRemembers": "a message is all that decode needs",
     "BrkDraws": "equal inputs give equal messages",
-    "BrkDrops": "what is held back is sent later",
+    "BrkDrops": "the residual is sent later",
     "BrkDivides": "finite values stay finite",
 }
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hipress.codecs.typed import Value
-from hipress.compll.emit.wire_numbers import of_user
 from hipress.errors import InvalidArgument
 
 #: The state in which HiPress keeps what a message did not hold.
@@ -38,11 +37,6 @@ class Declaration:
     keeps_residual: bool
     #: By which ranks notice that they have registered different classes.
     fingerprint: str
-
-    @property
-    def number(self) -> int:
-        """The codec's number on the wire."""
-        return of_user(self.name, self.fingerprint)
 
     @property
     def all_states(self) -> list[str]:

@@ -56,7 +56,6 @@ def register_codec(kind: type, name: str | None = None, *, text: str | None = No
         trial.bound(count)
     load_core().register_python_codec(
         declared.name,
-        id=declared.number,
         summary=declared.summary,
         options=options,
         states=declared.all_states,

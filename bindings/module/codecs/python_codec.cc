@@ -4,6 +4,7 @@
 // with addresses of its memory.
 #include <pybind11/stl.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "bindings/module/module.h"
 #include "core/codec/registry.h"
 #include "core/codec/text/arguments.h"
+#include "core/codec/wire/crc32c.h"
 #include "core/device/stream_codec.h"
 
 namespace py = pybind11;
@@ -146,9 +148,18 @@ class PythonCodec final : public Codec, public StreamCodec {
 /// (name, default, meaning)
 using Options = std::vector<std::tuple<std::string, std::string, std::string>>;
 
-void registerPythonCodec(const std::string& name, CodecId id, const std::string& summary,
-                         const Options& options, const std::vector<std::string>& states, py::object configure,
+/// Smaller numbers are those of codecs that come with HiPress. Ranks with different classes use different
+/// numbers.
+CodecId numberOf(const std::string& name, const std::string& fingerprint) {
+  constexpr CodecId kFirst = 1024;
+  const std::string text = name + " " + fingerprint;
+  return kFirst + crc32c(std::as_bytes(std::span(text))) % (std::numeric_limits<CodecId>::max() - kFirst);
+}
+
+void registerPythonCodec(const std::string& name, const std::string& summary, const Options& options,
+                         const std::vector<std::string>& states, py::object configure,
                          const std::string& fingerprint) {
+  const CodecId id = numberOf(name, fingerprint);
   CodecDescription description{name, id, summary};
   std::vector<std::string> names;
   for (const auto& [option, usual, meaning] : options) {
@@ -170,7 +181,7 @@ void registerPythonCodec(const std::string& name, CodecId id, const std::string&
 }  // namespace
 
 void bindPythonCodec(py::module_& module) {
-  module.def("register_python_codec", &registerPythonCodec, py::arg("name"), py::kw_only(), py::arg("id"),
+  module.def("register_python_codec", &registerPythonCodec, py::arg("name"), py::kw_only(),
              py::arg("summary"), py::arg("options"), py::arg("states"), py::arg("configure"),
              py::arg("fingerprint"), "Adds a codec whose functions are Python's.");
 }
