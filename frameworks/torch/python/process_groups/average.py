@@ -24,7 +24,7 @@ from hipress.torch.process_groups.batch import Batch, ExactValues, Portion
 from hipress.torch.process_groups.dtypes import TensorShape, flat_reals, reals_of
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, give_back, known_to_torch
-from hipress.torch.process_groups.linked import LinkedAverage
+from hipress.torch.process_groups.linked import LinkedAverage, check_factors
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.ranks import Hosts, Ranks, consecutive, from_groups
 from hipress.torch.process_groups.routes import Routes
@@ -94,6 +94,9 @@ class GroupAverage:
         options.check(tensors, matrices=matrices, whole=True)
         options.check_sums(self.world)
         options.check_plan(tensors, self.world)
+        # Before there are groups: a rank that ends closes connections that another one may still make.
+        for name, shape in tensors.items():
+            check_factors(options.codec_of(name, shape.count, shape.dtype.itemsize, shape.dimensions), self._side)
         same = f"{options.described(self._host_group is not None)}\n{_described(tensors)}"
         check_alike(self._group, same, self._side.device)
 

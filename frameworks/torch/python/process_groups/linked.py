@@ -27,6 +27,12 @@ class LinkedBatch:
     sums: SumBatch | None
 
 
+def check_factors(codec: _core.Codec | None, side: Side) -> None:
+    """Raises Unsupported for a codec with factors that the side cannot compute."""
+    if codec is not None and codec.low_rank is not None and side.no_factors:
+        raise Unsupported(f"codec {codec.name} on {side.device}: {side.no_factors}")
+
+
 class LinkedAverage:
     """Averages such tensors of batches. Each of the three parts runs in a thread of its own.
 
@@ -50,8 +56,7 @@ class LinkedAverage:
         """How a tensor with a codec travels: None if it is not worth a codec. Codecs of other kinds are given back.
         Raises Unsupported."""
         if codec.low_rank is not None:
-            if self._side.no_factors:
-                raise Unsupported(f"codec {codec.name} on {self._side.device}: {self._side.no_factors}")
+            check_factors(codec, self._side)
             how = low_rank.matrix_of(codec, rows, count)
             if how is None:
                 return None
