@@ -112,6 +112,16 @@ py::list allgather(const std::shared_ptr<ControlPlane>& plane, const std::string
   return list;
 }
 
+py::list alltoall(const std::shared_ptr<ControlPlane>& plane, const std::string& key,
+                  const std::vector<py::bytes>& values, double timeout) {
+  const auto found =
+      interruptibly([plane, key, given = std::vector<std::string>(values.begin(), values.end()),
+                     limit = milliseconds(timeout)] { return plane->alltoall(key, given, limit); });
+  py::list list;
+  for (const std::string& one : found) list.append(py::bytes(one));
+  return list;
+}
+
 /// A server that Python code can end before its object is collected.
 class ServerHandle {
  public:
@@ -197,6 +207,7 @@ void bindControl(py::module_& module) {
       .def_property_readonly("rank", &ControlPlane::rank)
       .def_property_readonly("world_size", &ControlPlane::worldSize)
       .def("allgather", &allgather, py::arg("key"), py::arg("value"), py::arg("timeout"))
+      .def("alltoall", &alltoall, py::arg("key"), py::arg("values"), py::arg("timeout"))
       .def(
           "declare",
           [](ControlPlane& plane, const std::string& name, const std::string& specification, bool transient,

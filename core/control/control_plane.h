@@ -73,6 +73,13 @@ class ControlPlane {
   virtual std::vector<std::string> allgather(const std::string& key, const std::string& value,
                                              Milliseconds timeout) = 0;
 
+  /// Gives each rank a text of its own: `values` has one for each rank, and the result has the ones that all
+  /// ranks have given this rank. So a rank's bytes do not grow with the texts for others. Otherwise as
+  /// allgather(); all values together have at most 64 MiB. Throws InvalidArgument for another number of
+  /// values.
+  virtual std::vector<std::string> alltoall(const std::string& key, const std::vector<std::string>& values,
+                                            Milliseconds timeout) = 0;
+
   /// The numbers of the tensors, the same on all ranks. One question to rank 0 for all of them, and the call
   /// waits for its answer only. The declaration of the first rank counts: rank 0 compares the specification
   /// with it. For the first difference the call throws Mismatch, rank 0 takes no tensor behind it, and the

@@ -72,6 +72,11 @@ class LocalControl final : public ControlPlane {
     return valuesOf(call(AllgatherRequest{key, value, timeout}));
   }
 
+  std::vector<std::string> alltoall(const std::string& key, const std::vector<std::string>& values,
+                                    Milliseconds timeout) override {
+    return partsOf(call(alltoallRequest(key, values, timeout, worldSize_)), worldSize_);
+  }
+
   std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds) override {
     checkSizes(tensors);
     const size_t count = tensors.size();

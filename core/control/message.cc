@@ -24,7 +24,8 @@ struct RequestWriter {
 
   std::string operator()(const AllgatherRequest& r) const {
     FrameWriter writer(FrameType::kAllgather);
-    return writer.number(call).text(r.key).text(r.value).number(wireDuration(r.timeout)).finish();
+    writer.number(call).text(r.key).text(r.value).number(wireDuration(r.timeout));
+    return writer.number<uint8_t>(r.apart).finish();
   }
   std::string operator()(const DeclareRequest& r) const {
     FrameWriter writer(FrameType::kDeclare);
@@ -48,8 +49,9 @@ struct RequestWriter {
 Request readRequest(FrameType type, FrameReader& reader) {
   switch (type) {
     case FrameType::kAllgather: {
-      AllgatherRequest request{reader.text(kMaxText), reader.text(kMaxValue), {}};
+      AllgatherRequest request{reader.text(kMaxText), reader.text(kMaxValue)};
       request.timeout = reader.duration();
+      request.apart = reader.number<uint8_t>() != 0;
       return request;
     }
     case FrameType::kDeclare: {

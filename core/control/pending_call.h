@@ -5,11 +5,14 @@
 
 #include <condition_variable>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/control/request.h"
+#include "core/control/wire/parts.h"
 
 namespace hipress::control {
 
@@ -64,6 +67,14 @@ inline std::vector<std::string> valuesOf(const Reply& reply) {
   return values;
 }
 
+/// The parts of all ranks in the reply to an all-to-all.
+inline std::vector<std::string> partsOf(const Reply& reply, int worldSize) {
+  std::optional<std::vector<std::string_view>> parts;
+  if (reply.values.size() == 1) parts = splitParts(*reply.values.front(), static_cast<size_t>(worldSize));
+  if (!parts) throw transportError("rank 0 has answered an all-to-all with another number of values");
+  return {parts->begin(), parts->end()};
+}
+
 /// The numbers of `count` declared tensors.
 inline std::vector<uint32_t> numbersOf(const Reply& reply, size_t count) {
   if (reply.numbers.size() != count)
@@ -95,6 +106,18 @@ inline void checkSize(const char* what, size_t size, size_t limit) {
   if (size <= limit) return;
   throw invalidArgument(std::string(what) + " has " + std::to_string(size) + " bytes; at most " +
                         std::to_string(limit) + " are allowed");
+}
+
+/// The request for an all-to-all. Throws InvalidArgument.
+inline AllgatherRequest alltoallRequest(const std::string& key, const std::vector<std::string>& values,
+                                        Milliseconds timeout, int worldSize) {
+  if (values.size() != static_cast<size_t>(worldSize))
+    throw invalidArgument("an all-to-all among " + std::to_string(worldSize) + " ranks has " +
+                          std::to_string(values.size()) + " values");
+  AllgatherRequest request{key, joinParts(values), timeout, true};
+  checkSize("the key", key.size(), kMaxText);
+  checkSize("all values together", request.value.size(), kMaxValue);
+  return request;
 }
 
 /// The same for all tensors of a declaration together.

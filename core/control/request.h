@@ -28,6 +28,8 @@ struct AllgatherRequest {
   std::string key;
   std::string value;
   Milliseconds timeout{0};
+  bool apart =
+      false;  ///< An all-to-all: the value has a part for each rank (wire/parts.h), so has the reply.
 };
 
 struct DeclareRequest {
@@ -59,7 +61,7 @@ struct Reply {
   uint64_t call = 0;
   Failure failure;
   std::vector<uint32_t> numbers;    ///< declare: the tensors' numbers; ask: the answer
-  std::vector<SharedValue> values;  ///< allgather
+  std::vector<SharedValue> values;  ///< allgather; of an all-to-all one, with a part of each rank
 };
 
 struct Outgoing {

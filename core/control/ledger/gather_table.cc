@@ -2,7 +2,10 @@
 #include "core/control/ledger/gather_table.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "core/control/wire/parts.h"
 
 namespace hipress::control {
 
@@ -48,6 +51,7 @@ void GatherTable::arrive(int rank, uint64_t call, AllgatherRequest request, Time
     round->deadline = TimePoint::max();
     round->begun = now;
     round->nextWarning = stallWarning_ > Milliseconds{0} ? now + stallWarning_ : TimePoint::max();
+    round->apart = request.apart;
   }
   if (round->failure) {
     static const SharedValue kTold = std::make_shared<const std::string>();
@@ -126,8 +130,11 @@ void GatherTable::settle(const std::string& key, Round& round, Outbox& outbox) c
   if (round.failure || round.waiters.empty()) return;
   const std::vector<int> absent = missing(round);
   if (absent.empty()) {
-    for (const Waiter& waiter : round.waiters) {
-      outbox.emplace_back(waiter.rank, Reply{waiter.call, nullptr, {}, round.values});
+    if (round.apart) {
+      replyParts(round, outbox);
+    } else {
+      for (const Waiter& waiter : round.waiters)
+        outbox.emplace_back(waiter.rank, Reply{waiter.call, nullptr, {}, round.values});
     }
     round.waiters.clear();
     return;
@@ -137,6 +144,22 @@ void GatherTable::settle(const std::string& key, Round& round, Outbox& outbox) c
     if (member.gone())
       return fail(round, failureOf(ErrorKind::kPeerLost, member.end + " (waited for at '" + key + "')"),
                   outbox);
+  }
+}
+
+void GatherTable::replyParts(const Round& round, Outbox& outbox) const {
+  std::vector<std::vector<std::string_view>> parts;
+  for (const SharedValue& value : round.values) {
+    auto found = splitParts(*value, round.values.size());
+    // A rank that gave another number of parts has given none.
+    parts.push_back(found ? std::move(*found) : std::vector<std::string_view>(round.values.size()));
+  }
+  for (const Waiter& waiter : round.waiters) {
+    std::string joined;
+    for (const auto& ofRank : parts) appendPart(joined, ofRank[static_cast<size_t>(waiter.rank)]);
+    outbox.emplace_back(
+        waiter.rank,
+        Reply{waiter.call, nullptr, {}, {std::make_shared<const std::string>(std::move(joined))}});
   }
 }
 

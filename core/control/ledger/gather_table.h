@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allgathers in progress.
+// The allgathers and all-to-alls in progress.
 //
 // Rank 0 matches calls by their count, like collectives: the n-th call of a rank with a key joins the n-th
 // round of the key. A round ends alike for all ranks: with all values, or with one failure. A failed round
 // stays, without its values, until every rank that is not gone has called and received the failure. So a late
 // rank learns the reason at once, and does not join a new round that other ranks have begun with a retry.
-// have begun meanwhile.
 #pragma once
 
 #include <deque>
@@ -52,11 +51,13 @@ class GatherTable {
     TimePoint deadline;
     Milliseconds timeout{0};  ///< The timeout of the caller with this deadline.
     Failure failure;
+    bool apart = false;  ///< Each rank gets its own parts of the values.
   };
   using Rounds = std::deque<Round>;
 
   std::vector<int> missing(const Round& round) const;
   void settle(const std::string& key, Round& round, Outbox& outbox) const;
+  void replyParts(const Round& round, Outbox& outbox) const;
   void fail(Round& round, const Failure& failure, Outbox& outbox) const;
   void dropFinished(Rounds& rounds) const;
   Failure timedOut(const std::string& key, const Round& round) const;

@@ -52,6 +52,12 @@ class TcpControl final : public ControlPlane {
     return valuesOf(call(AllgatherRequest{key, value, timeout}, withGrace(timeout), "'" + key + "'"));
   }
 
+  std::vector<std::string> alltoall(const std::string& key, const std::vector<std::string>& values,
+                                    Milliseconds timeout) override {
+    const AllgatherRequest request = alltoallRequest(key, values, timeout, worldSize_);
+    return partsOf(call(request, withGrace(timeout), "'" + key + "'"), worldSize_);
+  }
+
   std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds timeout) override {
     if (tensors.empty()) return {};
     checkSizes(tensors);

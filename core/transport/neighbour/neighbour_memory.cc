@@ -44,6 +44,10 @@ struct Landmark {
   }
 };
 
+/// What a rank tells another one of its memory.
+constexpr const char* kReadable = "1";
+constexpr const char* kNotReadable = "";
+
 Landmark landmarkOf(const std::string& text) {
   if (text.size() != sizeof(Landmark))
     throw Error(ErrorKind::kMismatch, "ranks run different versions of HiPress; install one on all hosts");
@@ -71,16 +75,16 @@ std::vector<uint64_t> gatherNeighbours(ControlPlane& control, int rank, const st
   const uint64_t value = std::random_device{}() | uint64_t{1} << 32;
   const Landmark own{MemoryReference::to(&value), value};
   const auto landmarks = control.allgather("landmarks", own.text(), timeout);
-  std::string sees(hosts.size(), '0');
+  std::vector<std::string> sees(hosts.size(), kNotReadable);
   for (size_t peer = 0; peer < hosts.size(); ++peer) {
     const bool neighbour = hosts[peer] == hosts[static_cast<size_t>(rank)];
-    if (neighbour && landmarkOf(landmarks[peer]).isReadable()) sees[peer] = '1';
+    if (neighbour && landmarkOf(landmarks[peer]).isReadable()) sees[peer] = kReadable;
   }
-  // After this allgather all ranks have read the landmarks, so this rank's landmark may go.
-  const auto seen = control.allgather("readable", sees, timeout);
+  // After it all ranks have read the landmarks, so this rank's landmark may go.
+  const auto seen = control.alltoall("readable", sees, timeout);
   std::vector<uint64_t> processes(hosts.size());
   for (size_t peer = 0; peer < hosts.size(); ++peer) {
-    const bool both = sees[peer] == '1' && seen[peer].at(static_cast<size_t>(rank)) == '1';
+    const bool both = sees[peer] == kReadable && seen[peer] == kReadable;
     if (both) processes[peer] = landmarkOf(landmarks[peer]).reference.process;
   }
   return processes;

@@ -164,7 +164,10 @@ class UcxTransport final : public Transport {
       }
     });
     check->wait(control, options.timeout, options.stop);
-    const auto connections = control.allgather("transport.connections", port_.connections(), options.timeout);
+    const auto ports = control.allgather("transport.ports", port_.ports(), options.timeout);
+    // Each rank gets the connections to itself only: all of all ranks would be N² lines for each of N ranks.
+    const auto connections =
+        control.alltoall("transport.connections", port_.connectionsTo(ports), options.timeout);
     try {
       const size_t cut = port_.close(connections);
       command([this, cut] { statistics_.dropped(cut); });

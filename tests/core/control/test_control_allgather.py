@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allgather over both control planes: the order of values, deadlines, missing and late ranks."""
+"""Allgather and all-to-all over both control planes: the order of values, deadlines, missing and late ranks."""
 
 from __future__ import annotations
 
@@ -88,3 +88,27 @@ def test_shortest_deadline_ends_the_wait_for_all(world: World) -> None:
 def test_too_large_a_value_is_refused_here(world: World) -> None:
     with pytest.raises(InvalidArgument, match="67108865 bytes"):
         world.planes[0].allgather("k", bytes((64 << 20) + 1), 1.0)
+
+
+def test_an_alltoall_gives_each_rank_its_own_values(world: World) -> None:
+    for repetition in range(20):
+        values = [[b"%d to %d" % (rank, to) + b"\xff" * repetition for to in range(4)] for rank in range(4)]
+        calls = [world.start(rank, "alltoall", "key", values[rank], 10.0) for rank in (2, 0, 3, 1)]
+        for call, rank in zip(calls, (2, 0, 3, 1), strict=True):
+            assert call.result() == [values[other][rank] for other in range(4)]
+
+
+def test_values_of_an_alltoall_may_be_empty_and_large(world: World) -> None:
+    values = [[b""] * 4, [b"x" * (8 << 20), b"", b"", b"y"], [b"\0" * 5] * 4, [b"", b"", b"", b"z" * 70_000]]
+    calls = [world.start(rank, "alltoall", "", values[rank], 30.0) for rank in range(4)]
+    for rank, call in enumerate(calls):
+        assert call.result() == [values[other][rank] for other in range(4)]
+
+
+def test_an_alltoall_needs_a_value_for_each_rank(world: World) -> None:
+    with pytest.raises(InvalidArgument, match="an all-to-all among 4 ranks has 3 values"):
+        world.planes[0].alltoall("k", [b""] * 3, 1.0)
+    with pytest.raises(InvalidArgument, match="all values together"):
+        world.planes[0].alltoall("k", [bytes(17 << 20)] * 4, 1.0)
+    with pytest.raises(Timeout, match=r"ranks? 1, 2 and 3 have not arrived at 'k'|not arrived at 'k'"):
+        world.planes[0].alltoall("k", [b""] * 4, 0.1)

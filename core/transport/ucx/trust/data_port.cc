@@ -15,10 +15,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -99,6 +101,13 @@ void dropAllPackets(int listener) {
   }
 }
 
+std::vector<std::string> linesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 /// UCX's thread accepts connections that were complete before the filter, at once.
 void waitUntilTaken(int listener) {
   pollfd entry{listener, POLLIN, 0};
@@ -140,13 +149,27 @@ DataPort::DataPort(const std::vector<int>& before, std::string_view ucx) : liste
                 [&](int fd) { return std::ranges::find(before, fd) != before.end() || !isPartOf(ucx, fd); });
 }
 
-std::string DataPort::connections() const {
+std::string DataPort::ports() const {
   std::string lines;
-  for (const Connection& each : tcpConnections()) lines += each.own + ">" + each.other + "\n";
+  for (const int listener : listeners_) lines += portOf(endOf(listener, ::getsockname)) + "\n";
   return lines;
 }
 
-size_t DataPort::close(const std::vector<std::string>& ofAllRanks) {
+std::vector<std::string> DataPort::connectionsTo(const std::vector<std::string>& ofAllRanks) const {
+  std::map<std::string, std::vector<size_t>> ranks;  // by the number of a port
+  for (size_t rank = 0; rank < ofAllRanks.size(); ++rank) {
+    for (const std::string& port : linesOf(ofAllRanks[rank])) ranks[port].push_back(rank);
+  }
+  std::vector<std::string> lines(ofAllRanks.size());
+  for (const Connection& each : tcpConnections()) {
+    const auto found = ranks.find(portOf(each.other));
+    if (found == ranks.end()) continue;
+    for (const size_t rank : found->second) lines[rank] += each.own + "\n";
+  }
+  return lines;
+}
+
+size_t DataPort::close(const std::vector<std::string>& fromAllRanks) {
   for (const int listener : listeners_) dropAllPackets(listener);
   std::set<std::string> ports;
   for (const int listener : listeners_) {
@@ -155,13 +178,8 @@ size_t DataPort::close(const std::vector<std::string>& ofAllRanks) {
   }
 
   std::set<std::string> claimed;  // for connections to a port of this number: the ends of the ranks
-  for (const std::string& lines : ofAllRanks) {
-    std::istringstream stream(lines);
-    for (std::string line; std::getline(stream, line);) {
-      const size_t split = line.find('>');
-      if (split == std::string::npos) continue;
-      if (ports.contains(portOf(line.substr(split + 1)))) claimed.insert(line.substr(0, split));
-    }
+  for (const std::string& lines : fromAllRanks) {
+    for (std::string& line : linesOf(lines)) claimed.insert(std::move(line));
   }
 
   std::vector<Connection> accepted = tcpConnections();

@@ -22,12 +22,17 @@ class DataPort {
   /// `before`: the result of listeningSockets() before UCX opened its ports. `ucx`: UcxWorker::address().
   DataPort(const std::vector<int>& before, std::string_view ucx);
 
-  /// The TCP connections of this process, for ranks to compare: lines of "own address>other address".
-  std::string connections() const;
+  /// The numbers of the ports on which UCX listens, a line for each, for the other ranks.
+  std::string ports() const;
 
-  /// Admits no further connection, and cuts off each one that no rank claims. `ofAllRanks`: the ranks'
-  /// connections(). Returns the number cut off. Throws Transport if the kernel does not allow it.
-  size_t close(const std::vector<std::string>& ofAllRanks);
+  /// For each rank the ends, on this side, of the connections of this process that may lead to it, a line for
+  /// each. `ofAllRanks`: the ranks' ports(). Ranks of several hosts may have ports of the same number.
+  std::vector<std::string> connectionsTo(const std::vector<std::string>& ofAllRanks) const;
+
+  /// Admits no further connection, and cuts off each one that no rank claims. `fromAllRanks`: what all ranks'
+  /// connectionsTo() has for this rank. Returns the number cut off. Throws Transport if the kernel does not
+  /// allow it.
+  size_t close(const std::vector<std::string>& fromAllRanks);
 
   /// Packets to the ports since they were closed. For one attempt to connect, the stranger's kernel sends
   /// several packets.
