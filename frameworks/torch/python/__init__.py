@@ -12,7 +12,7 @@ Names that Horovod has, too, have Horovod's meaning; HiPress adds `codec`, `topo
 
 from __future__ import annotations
 
-from hipress.torch.required import import_torch
+from hipress.torch.installed.required import import_torch
 
 import_torch()
 
@@ -110,11 +110,11 @@ from hipress.torch.differentiable import (  # noqa: E402
     reducescatter,
 )
 from hipress.torch.diloco import DiLoCo  # noqa: E402
+from hipress.torch.installed.registered import register_codecs  # noqa: E402
 from hipress.torch.kept_states import codec_states, load_codec_states  # noqa: E402
 from hipress.torch.model_gradients import write_gradients  # noqa: E402
 from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
 from hipress.torch.python_codecs import register_codec, register_compressor  # noqa: E402
-from hipress.torch.registered import register_codecs  # noqa: E402
 from hipress.torch.state import (  # noqa: E402
     broadcast_optimizer_state,
     broadcast_parameters,

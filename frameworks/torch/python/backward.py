@@ -18,6 +18,7 @@ from hipress.errors import HipressError, InvalidArgument, Timeout
 from hipress.torch import backward_passes
 from hipress.torch.backward_passes import BackwardPass
 from hipress.torch.collectives import allreduce_async, sparse_allreduce_async
+from hipress.torch.installed.private_names import running_backward_pass, version_of
 from hipress.torch.operators import is_dense
 from hipress.torch.reals import is_lazy, resolved
 from hipress.torch.synchronizer import GradientSynchronizer
@@ -140,7 +141,7 @@ class BackwardSynchronization:
         self._check_round_ended(doing)
 
     def _check_round_ended(self, doing: str) -> None:
-        if self._handed_over or torch._C._current_graph_task_id() != -1:
+        if self._handed_over or running_backward_pass() != -1:
             raise InvalidArgument(
                 f"{doing}() was called while gradients are in flight; call it between steps, not within backward(), "
                 "and after a backward() that failed call skip_batch() first"
@@ -185,7 +186,7 @@ class BackwardSynchronization:
             return
         if self._process.place.size > 1:
             for index, (gradient, version) in self._sent.items():
-                if gradient._version != version:
+                if version_of(gradient) != version:
                     unfinished.end_job(
                         self._process,
                         f"changed the gradient of '{self._named[index][0]}' while it was being synchronised: call "
@@ -316,7 +317,7 @@ class BackwardSynchronization:
         """Notes a gradient of the current backward pass; returns whether it is handed over when the pass has ended."""
         outermost = self._running_pass() or self._begin_pass()
         outermost.has_gradients = True
-        untold = outermost.number != torch._C._current_graph_task_id() and not outermost.has_nested
+        untold = outermost.number != running_backward_pass() and not outermost.has_nested
         waits = untold or outermost.has_nested or self._waits_for_end
         del outermost  # a traceback from the call below would keep it alive
         if untold:
@@ -365,7 +366,7 @@ class BackwardSynchronization:
             # Ranks combine elements in memory order: on every rank it must be the memory order of the parameter.
             gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
         self._handles[index] = self._synchronizer.submit(index, gradient, self._synchronizer.steps)
-        self._sent[index] = gradient, gradient._version
+        self._sent[index] = gradient, version_of(gradient)
         self._handed_over.add(index)
 
     def _all_raised_alike(self) -> bool:

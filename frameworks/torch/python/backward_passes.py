@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import torch
 
+from hipress.torch.installed.private_names import at_end_of_backward, running_backward_pass
+
 
 class BackwardPass:
     """The outermost backward pass that runs now. At its end torch calls this object, which calls `end` with itself.
@@ -22,11 +24,11 @@ class BackwardPass:
     def __init__(self, end: Callable[[BackwardPass], None]) -> None:
         self._end = weakref.WeakMethod(end)
         #: torch's number of the pass; a pass within it has another one.
-        self.number = torch._C._current_graph_task_id()
+        self.number = running_backward_pass()
         self.has_gradients = False
         self.has_nested = False
         self.ended = False
-        torch.autograd.Variable._execution_engine.queue_callback(self)
+        at_end_of_backward(self)
 
     def __call__(self) -> None:
         end = self._end()
@@ -59,7 +61,7 @@ def listen(listener: Listener) -> None:
 
     @functools.wraps(own)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        is_nested = torch._C._current_graph_task_id() != -1
+        is_nested = running_backward_pass() != -1
         if is_nested:
             for each in list(_listeners):
                 each.nested_pass()

@@ -29,6 +29,7 @@ from hipress.errors import InvalidArgument
 from hipress.options.declaration import filled
 from hipress.options.signatures import in_order, takes
 from hipress.torch import operators
+from hipress.torch.installed.private_names import sparse_parts
 from hipress.torch.options import TorchAllreduceOptions
 from hipress.torch.reals import as_reals, resolved
 from hipress.torch.scaling.named_values import NamedScales
@@ -169,10 +170,11 @@ def sparse_allreduce_async(
     operators.check_is_tensor(tensor, "sparse allreduce", name)
     if op not in (Average, Sum):
         raise InvalidArgument(f"op={op!r} of sparse tensor '{name}': choose Average or Sum")
+    indices, values = sparse_parts(tensor)
     entries = operations.grouped(
         [
-            allgather_async(tensor._indices().t().contiguous(), f"{name}.indices", process_set),
-            allgather_async(resolved(tensor._values()).contiguous(), f"{name}.values", process_set),
+            allgather_async(indices.t().contiguous(), f"{name}.indices", process_set),
+            allgather_async(resolved(values).contiguous(), f"{name}.values", process_set),
         ]
     )
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._compile import _disable_dynamo
 
 from hipress import runtime
 from hipress.adapter.not_copied import NotCopied
@@ -20,6 +19,7 @@ from hipress.adapter.planned import PlanArgument, plan_to_set
 from hipress.errors import Unsupported
 from hipress.options.declaration import declared
 from hipress.torch.backward import BackwardSynchronization
+from hipress.torch.installed.private_names import needs_no_wrapper, not_compiled
 from hipress.torch.options import TorchOptions
 from hipress.torch.replicas import check_replicas
 
@@ -166,7 +166,7 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
         self._hipress_stepped()
         return result
 
-    @_disable_dynamo  # torch.compile(optimizer.step) compiles the optimizer's own step only
+    @not_compiled  # torch.compile(optimizer.step) compiles the optimizer's own step only
     def _hipress_prepared(self, closure: Callable[[], Any] | None) -> _Evaluation | None:
         """Synchronises the gradients; with a closure it returns one that does so."""
         evaluation = None
@@ -178,7 +178,7 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
         self._hipress_synchronized = False
         return evaluation
 
-    @_disable_dynamo
+    @not_compiled
     def _hipress_stepped(self) -> None:
         self._hipress.stepped()
         interval, steps = runtime.current().options.check_replicas, self._hipress.steps_taken()
@@ -243,7 +243,7 @@ def _derived_class(own: type[torch.optim.Optimizer], patched: Callable[..., Any]
 
     # torch would wrap a step without the mark `hooked` again, at each load_state_dict(): the own step calls the hooks.
     step.hooked = True  # type: ignore[attr-defined]
-    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # schedulers need not replace it
+    needs_no_wrapper(step)
 
     def fill(attributes: dict[str, Any]) -> None:
         attributes.update(step=step, __module__=own.__module__, __qualname__=own.__qualname__, __doc__=own.__doc__)

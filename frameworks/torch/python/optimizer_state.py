@@ -11,6 +11,7 @@ from hipress.adapter.objects import receive_plain, send_plain
 from hipress.adapter.operations import Operation
 from hipress.torch import operators
 from hipress.torch.collectives import broadcast_async_
+from hipress.torch.installed.private_names import sparse_parts
 from hipress.torch.reals import resolved
 
 _WHAT, _LABEL = "broadcast_optimizer_state()", "optimizer_state"
@@ -28,7 +29,7 @@ def send_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             return None
         if value.layout == torch.sparse_coo:
-            indices, values = value.detach()._indices().contiguous(), value.detach()._values().contiguous()
+            indices, values = (each.contiguous() for each in sparse_parts(value.detach()))
             tensors.extend([(f"{where}.indices", indices), (f"{where}.values", values)])
             return {
                 "name": where,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from torch import nn
 
-#: What torch.compile() calls the module that it wraps.
-_COMPILED = "_orig_mod"
+from hipress.torch.installed.private_names import COMPILED, children_of
+
 #: What Fabric's `setup()` calls the module that its strategy has wrapped.
 _STRATEGYS = "_forward_module"
 
@@ -14,7 +14,8 @@ _STRATEGYS = "_forward_module"
 def unwrapped(model: nn.Module) -> nn.Module:
     """The model without the wrappers of torch.compile() and Fabric."""
     while True:
-        inner = model._modules.get(_COMPILED, model._modules.get(_STRATEGYS))
+        children = children_of(model)
+        inner = children.get(COMPILED, children.get(_STRATEGYS))
         if inner is None:
             return model
         model = inner
@@ -22,4 +23,4 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 def without_wrappers(name: str) -> str:
     """The name of a parameter or module, as it is without torch.compile()."""
-    return ".".join(part for part in name.split(".") if part != _COMPILED)
+    return ".".join(part for part in name.split(".") if part != COMPILED)

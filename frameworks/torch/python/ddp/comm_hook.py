@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch._C._distributed_c10d import GradBucket
 
 from hipress.errors import InvalidArgument
 from hipress.options.signatures import takes
 from hipress.torch.ddp.models import replicated
 from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
 from hipress.torch.ddp.state import HookState
+from hipress.torch.installed.private_names import GradBucket
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket
 
 from hipress import runtime
 from hipress.adapter.planned import PlanArgument, plan_of
@@ -19,6 +18,7 @@ from hipress.adapter.warming_up import WarmingUp
 from hipress.errors import HipressError, InvalidArgument, Unsupported
 from hipress.log import logger
 from hipress.torch.ddp.exact import ExactAverage
+from hipress.torch.installed.private_names import GradBucket
 from hipress.torch.kept_states import codec_states, load_codec_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.stage import Stage

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket
 
 from hipress.torch.ddp.exact import ExactAverage
+from hipress.torch.installed.private_names import GradBucket, sparse_parts
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import TensorShape, shape_of
 from hipress.torch.process_groups.options import GroupOptions
@@ -104,7 +104,7 @@ def shapes_of(parameters: Mapping[str, torch.nn.Parameter]) -> dict[str, TensorS
 
 
 def _look_at_values(ended: Callable[[torch.Tensor | None], None], average: torch.Tensor | None) -> None:
-    ended(None if average is None else as_reals(average._values()).reshape(-1))
+    ended(None if average is None else as_reals(sparse_parts(average)[1]).reshape(-1))
 
 
 def _shape(parameter: torch.nn.Parameter) -> TensorShape:

@@ -10,9 +10,9 @@ import weakref
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from hipress.torch.installed.private_names import GradBucket, divides_by_all_ranks, joins, running_backward_pass
 from hipress.torch.process_groups import group_calls
 
 
@@ -28,17 +28,17 @@ class Joining:
     def is_on(self) -> bool:
         """Whether some ranks may have joined: they train no more, and give zeros."""
         model = None if self._model is None else self._model()
-        return model is not None and bool(model._join_config.enable)
+        return model is not None and joins(model)
 
     def scale(self, bucket: GradBucket) -> None:
         """Call it for each bucket before its average starts. What codecs hold back is then in the same unit."""
         model = None if self._model is None else self._model()
-        if model is None or not model._join_config.enable or model._divide_by_initial_world_size:
+        if model is None or not joins(model) or divides_by_all_ranks(model):
             return
         buffer = bucket.buffer()
         if bucket.index() == 0:
             # A rank that has joined gives its zeros outside of a backward pass.
-            has_inputs = torch._C._current_graph_task_id() != -1
+            has_inputs = running_backward_pass() != -1
             count = torch.full((1,), float(has_inputs), device=buffer.device)
             group_calls.all_reduce(model.process_group, count).wait()
             factor = model.process_group.size() / count[0]

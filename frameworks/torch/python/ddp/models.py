@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from hipress import runtime
 from hipress.errors import InvalidArgument
 from hipress.launch import rendezvous
+from hipress.torch.installed.private_names import composed_ddp
 from hipress.torch.wrapped import unwrapped, without_wrappers
 
 
@@ -48,11 +49,10 @@ def replicated(model: nn.Module) -> Replicated:
     model = unwrapped(model)
     if isinstance(model, DistributedDataParallel):
         return _of_ddp(model)
-    composed = _composed(model)
+    composed = composed_ddp(model)
     if composed is not None:
-        if composed._init_args or composed._init_kwargs:  # the first forward pass would do it
-            composed.lazy_init()
-        return Replicated(composed._ddp, _distinct(zip(composed._param_names, composed._param_list, strict=True)))
+        ddp, parameters = composed
+        return Replicated(ddp, _distinct(parameters))
     inner = [(name, each) for name, each in model.named_modules() if isinstance(each, DistributedDataParallel)]
     if inner:
         raise InvalidArgument(
@@ -71,14 +71,8 @@ def replicated(model: nn.Module) -> Replicated:
     return Replicated(None, *_named(model, frozenset()))
 
 
-# These modules take time to import, and a program has imported them if its model needs them.
-def _composed(model: nn.Module) -> Any:
-    """The state of torch's composable replicate(), which makes a DistributedDataParallel; None: it was not called."""
-    module: Any = sys.modules.get("torch.distributed._composable.replicate")
-    return None if module is None else module.replicate.state(model)
-
-
 def _is_sharded(model: nn.Module) -> bool:
+    # The module takes time to import, and a program has imported it if its model needs it.
     module: Any = sys.modules.get("torch.distributed.fsdp")
     return module is not None and any(isinstance(each, module.FSDPModule) for each in model.modules())
 

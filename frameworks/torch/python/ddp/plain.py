@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket
+
+from hipress.torch.installed.private_names import GradBucket
 
 
 class Plain:

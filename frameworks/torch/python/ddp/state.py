@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket
 
 from hipress.adapter.planned import PlanArgument, is_automatic, plan_of, plan_to_set
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
@@ -27,6 +26,7 @@ from hipress.torch.ddp.joining import Joining
 from hipress.torch.ddp.models import replicated
 from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
 from hipress.torch.ddp.plain import Plain
+from hipress.torch.installed.private_names import GradBucket, refuses_hooks, running_backward_pass
 from hipress.torch.process_groups.agreement import agreeing
 from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions, chosen_codec
@@ -85,7 +85,7 @@ class HookState:
     @takes(HookOptions, **WORDS)
     def __init__(self, model: torch.nn.Module, codec: str | None = None, **options: Unpack[HookBesideCodec]) -> None:
         found = replicated(model)
-        if torch._dynamo.config.optimize_ddp == "python_reducer":
+        if refuses_hooks():
             raise Unsupported(
                 "torch._dynamo.config.optimize_ddp='python_reducer' averages gradients without communication hooks: "
                 "set it to 'ddp_optimizer'"
@@ -171,7 +171,7 @@ class HookState:
 
     def _change(self, how: GroupOptions) -> None:
         carrier = self._running()
-        if torch._C._current_graph_task_id() != -1:
+        if running_backward_pass() != -1:
             raise InvalidArgument("codecs change between two steps: call it outside of backward()")
         carrier.change(how)
         self._automatic = None

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore, PrefixStore, Store
+from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from hipress.errors import PeerLost
+from hipress.torch.installed.private_names import HashStore, store_of
 from hipress.torch.process_groups.stage import Stage
 from hipress.unfinished import Step, described
 
@@ -66,7 +67,7 @@ class LeftRanks:
     def __init__(self, group: dist.ProcessGroup) -> None:
         _made[group] = _made.get(group, 0) + 1
         # MPI's groups have no store: their ranks tell nothing.
-        shared = dist.distributed_c10d._get_process_group_store(group) or HashStore()
+        shared = store_of(group) or HashStore()
         store = PrefixStore(f"hipress/diloco/{_made[group]}/", shared)
         self._record = _Record(store, group.rank(), group.size())
         at_end = functools.partial(_leave, self._record, None)

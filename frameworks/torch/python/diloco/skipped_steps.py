@@ -11,9 +11,7 @@ import weakref
 
 import torch
 
-#: The attribute by which a scaler knows optimizers that unscale gradients, and skip steps, themselves. It calls their
-#: step() in each case; the scale and whether an overflow was found are attributes of the optimizer then.
-_HANDLES_SCALES = "_step_supports_amp_scaling"
+from hipress.torch.installed.private_names import STEPS_AFTER_OVERFLOW
 
 
 class SkippedSteps:
@@ -24,9 +22,9 @@ class SkippedSteps:
         self._optimizer = weakref.ref(optimizer)
         self._kept: list[tuple[torch.Tensor, torch.Tensor]] = []
         # Fused optimizers do it in their kernels.
-        self._ours = not getattr(optimizer, _HANDLES_SCALES, False)
+        self._ours = not getattr(optimizer, STEPS_AFTER_OVERFLOW, False)
         if self._ours:
-            setattr(optimizer, _HANDLES_SCALES, True)
+            setattr(optimizer, STEPS_AFTER_OVERFLOW, True)
 
     @torch.no_grad()
     def before_step(self) -> None:
@@ -61,5 +59,5 @@ class SkippedSteps:
         """The scaler does it again."""
         optimizer = self._optimizer()
         if self._ours and optimizer is not None:
-            delattr(optimizer, _HANDLES_SCALES)
+            delattr(optimizer, STEPS_AFTER_OVERFLOW)
         self._ours = False

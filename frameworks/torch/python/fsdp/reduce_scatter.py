@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from hipress._library import load_core
 from hipress.errors import HipressError, InvalidArgument, Mismatch, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.raw_tensors import count_sent, say_once
 from hipress.torch.fsdp.units import Unit, units_of
+from hipress.torch.installed.private_names import ReduceScatter
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.arenas import Arenas
 from hipress.torch.process_groups.layout import payload_room

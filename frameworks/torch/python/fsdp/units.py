@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
+from hipress.torch.installed.private_names import parameter_groups, place_of, reduce_scatter_of
 from hipress.torch.process_groups.agreement import agreeing
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.replicas import ReplicaCheck
@@ -34,7 +35,7 @@ class Unit:
         #: Of the gradients' shards.
         self.device = torch.device("cpu")
         self._names: list[str] = []
-        self._groups = _parameter_groups(module._get_fsdp_state())
+        self._groups = parameter_groups(module)
         if len(self._groups) > 1:
             raise Unsupported(f"{self.name} has several groups of parameters, for which FSDP2 takes no hook")
         for group in self._groups:
@@ -64,7 +65,7 @@ class Unit:
     def scatter_by(self, scatter: Any) -> Any:
         """FSDP2 calls `scatter` for the unit's reduce-scatter from now on. Returns what it has called before."""
         (group,) = self._groups
-        before = group._reduce_scatter_comm
+        before = reduce_scatter_of(group)
         self.module.set_custom_reduce_scatter(scatter)
         return before
 
@@ -133,7 +134,7 @@ def _within(
 def _name_of(parameter: Any, names: Mapping[Any, str]) -> str:
     """As in `named_parameters()` of the sharded model. After a forward pass it has other objects: the root's unsharded
     parameters."""
-    place = parameter._module_info
+    place = place_of(parameter)
     module = names[place.module]
     return f"{module}.{place.param_name}" if module else str(place.param_name)
 
@@ -143,13 +144,6 @@ def _travelling_type(policy: Any, parameter: torch.Tensor) -> torch.dtype:
     computed = policy.param_dtype if parameter.is_floating_point() else None
     dtype: torch.dtype = policy.reduce_dtype or computed or parameter.dtype
     return dtype
-
-
-def _parameter_groups(state: Any) -> list[Any]:
-    """FSDP2's groups of a module's parameters. In older versions of torch a module has one group or none."""
-    if hasattr(state, "_fsdp_param_groups"):
-        return list(state._fsdp_param_groups)
-    return [] if state._fsdp_param_group is None else [state._fsdp_param_group]
 
 
 def units_of(model: torch.nn.Module, caller: str) -> list[Unit]:

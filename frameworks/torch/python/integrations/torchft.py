@@ -20,12 +20,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torchft
-from torch._C._distributed_c10d import GradBucket
 from torchft import process_group as torchft_groups
 
 from hipress.errors import CodecWarning, HipressError, Unsupported
 from hipress.log import logger
 from hipress.torch.ddp.models import replicated
+from hipress.torch.installed.private_names import GradBucket
 from hipress.torch.integrations.carried_states import CarriedStates, options_for
 from hipress.torch.process_groups import BackendOptions, CompressingGroup
 from hipress.torch.process_groups.dtypes import TensorShape, shape_of

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from hipress.adapter.not_copied import NotCopied
 from hipress.errors import DuplicateName, InvalidArgument, Unsupported
 from hipress.log import logger
+from hipress.torch.installed.private_names import has_stepped
 from hipress.torch.optim.carrier import Carrier, carrier_of
 from hipress.torch.optim.engine_carrier import EngineCarrier
 from hipress.torch.optim.travel import Travel
@@ -105,7 +106,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         if self._scaler_refused:
             return
         scaler = scaler_in_use()
-        if scaler is not None and id(self) in scaler._per_optimizer_states:
+        if scaler is not None and has_stepped(scaler, self):
             raise Unsupported(
                 f"a {type(scaler).__name__} steps this {type(self).__name__}: it would leave out steps on single "
                 "ranks, whose gradients are not finite, and the others would wait; compute in bfloat16 without it"

@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Backend
 
 from hipress.errors import InvalidArgument
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup, warmup_of
+from hipress.torch.installed.private_names import Backend
 from hipress.torch.process_groups.compressing_group import CompressingGroup
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.scaling.loss_scale import LossScale
@@ -78,5 +78,5 @@ def _create(given: Any, options: Any) -> CompressingGroup:
 
 def register() -> None:
     """Tells torch.distributed the backend's name. Once."""
-    if NAME.upper() not in dist.Backend._plugins:
+    if NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])

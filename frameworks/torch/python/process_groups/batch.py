@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from hipress.torch.installed.private_names import copy_all
 from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.linked import LinkedBatch
@@ -36,8 +37,7 @@ class ExactValues:
     def put_back(self, joined: Sequence[torch.Tensor]) -> None:
         """Writes what joined() has given into the tensors."""
         for tensors, values in zip(self.of_type.values(), joined, strict=True):
-            # One kernel, or few, on a GPU.
-            torch._foreach_copy_(tensors, values.split([tensor.numel() for tensor in tensors]))
+            copy_all(tensors, values.split([tensor.numel() for tensor in tensors]))
 
 
 def has_factor(dtype: torch.dtype) -> bool:

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import AllreduceOptions, PrefixStore, Store
-from torch._C._distributed_c10d import Work as TorchWork
+from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from hipress.errors import HipressError, InvalidArgument, NotInitialized, Unsupported
+from hipress.torch.installed.private_names import carried_by, nccl_options, nccl_together
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
 from hipress.torch.process_groups.followed import Followed
@@ -64,12 +64,11 @@ class CompressingGroup(dist.ProcessGroup):
         self._groups: list[weakref.ref[Any]] = []  # that it has made
         # What this class does not override goes to these backends.
         self._inner = self._backend_of(range(size), _CPU)
-        self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
-        self._register_backend(_CPU, dist.ProcessGroup.BackendType.GLOO, self._inner)
         self._inner_of_gpus: Group = None
+        carrying = {_CPU: self._inner}
         if dist.is_nccl_available() and torch.cuda.is_available():
-            self._inner_of_gpus = self._backend_of(range(size), torch.device("cuda"))
-            self._register_backend(torch.device("cuda"), dist.ProcessGroup.BackendType.NCCL, self._inner_of_gpus)
+            self._inner_of_gpus = carrying[torch.device("cuda")] = self._backend_of(range(size), torch.device("cuda"))
+        carried_by(self, carrying)
         self._options, self._keeps_states = options, options.keeps_states()
         self._device = _CPU
         self._average: GroupAverage | None = self._average_on(_CPU)
@@ -95,9 +94,7 @@ class CompressingGroup(dist.ProcessGroup):
         if device.type == "cpu":
             made: Group = dist.ProcessGroupGloo(store, place, len(ranks), self._timeout)
         else:
-            options = dist.ProcessGroupNCCL.Options()
-            options._timeout = self._timeout
-            made = dist.ProcessGroupNCCL(store, place, len(ranks), options)
+            made = dist.ProcessGroupNCCL(store, place, len(ranks), nccl_options(self._timeout))
         self._groups.append(weakref.ref(made))
         return made
 
@@ -141,7 +138,7 @@ class CompressingGroup(dist.ProcessGroup):
     def allreduce(self, tensors: Any, opts: Any = None, timeout: datetime.timedelta | None = None) -> Any:
         """See the class. Arguments: as torch has them, in each of its three forms."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-        chosen = opts if isinstance(opts, AllreduceOptions) else _options(opts, timeout)
+        chosen = opts if isinstance(opts, dist.AllreduceOptions) else _options(opts, timeout)
         context = named()
         if context is None or not self._can_compress(given, chosen.reduceOp):
             return self._pass_on(given, chosen)
@@ -277,13 +274,9 @@ class CompressingGroup(dist.ProcessGroup):
         """
         alive = [group for each in self._groups if (group := each()) is not None]
         # As torch does it: otherwise the end of one communicator may wait for that of another one.
-        together = self._inner_of_gpus
-        if together is not None:
-            together._group_start()
-        for group in reversed(alive):
-            group.abort()
-        if together is not None:
-            together._group_end()
+        with nccl_together(self._inner_of_gpus):
+            for group in reversed(alive):
+                group.abort()
 
     def shutdown(self) -> None:
         """torch.distributed.destroy_process_group() calls it."""
@@ -336,7 +329,7 @@ class CompressingGroup(dist.ProcessGroup):
         self._steps.update({name: int(step) for name, step in state["steps"].items()})
 
 
-class _Work(TorchWork):
+class _Work(dist.Work):
     """An average that has started."""
 
     def __init__(self, done: torch.futures.Future[Any], tensors: list[torch.Tensor]) -> None:
@@ -365,7 +358,7 @@ def _result(done: torch.futures.Future[Any], tensors: list[torch.Tensor]) -> lis
 
 
 def _options(op: Any, timeout: datetime.timedelta | None) -> Any:
-    options = AllreduceOptions()
+    options = dist.AllreduceOptions()
     if op is not None:
         options.reduceOp = op
     if timeout is not None:

@@ -9,14 +9,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import (
-    AllgatherOptions,
-    AllreduceOptions,
-    AllToAllOptions,
-    PrefixStore,
-)
+from torch.distributed.distributed_c10d import PrefixStore
 
 from hipress.errors import InvalidArgument
+from hipress.torch.installed.private_names import backend_of, gather_into, store_of, timeout_of
 
 Work = Any  # dist.Work, which has no public type
 #: A dist.ProcessGroup, or the backend of one: both have the collectives' methods.
@@ -27,12 +23,12 @@ NewGroup = Callable[[Sequence[int]], Group]
 
 def all_reduce(group: Group, tensor: torch.Tensor) -> Work:
     """Starts adding in place."""
-    return group.allreduce([tensor], AllreduceOptions())
+    return group.allreduce([tensor], dist.AllreduceOptions())
 
 
 def combine(group: Group, tensor: torch.Tensor, how: str) -> Work:
     """Starts combining in place: the "max", "min" or "sum" of all ranks' elements."""
-    options = AllreduceOptions()
+    options = dist.AllreduceOptions()
     options.reduceOp = getattr(dist.ReduceOp, how.upper())
     return group.allreduce([tensor], options)
 
@@ -41,7 +37,7 @@ def all_to_all(
     group: Group, output: torch.Tensor, given: torch.Tensor, output_sizes: list[int], sizes: list[int]
 ) -> Work:
     """Starts sending `sizes[r]` elements of `given` to each rank r."""
-    return group.alltoall_base(output, given, output_sizes, sizes, AllToAllOptions())
+    return group.alltoall_base(output, given, output_sizes, sizes, dist.AllToAllOptions())
 
 
 def exchange(
@@ -68,13 +64,13 @@ class _Works:
 
 def all_gather(group: Group, output: torch.Tensor, given: torch.Tensor) -> Work:
     """Starts collecting all ranks' `given`, one behind the other."""
-    return group._allgather_base(output, given, AllgatherOptions())
+    return gather_into(group, output, given)
 
 
 def gather_all(group: Group, tensor: torch.Tensor) -> list[torch.Tensor]:
     """All ranks' tensors, which have one shape."""
     tensors = [torch.empty_like(tensor) for _ in range(group.size())]
-    group.allgather([tensors], [tensor], AllgatherOptions()).wait()
+    group.allgather([tensors], [tensor]).wait()
     return tensors
 
 
@@ -90,16 +86,16 @@ def known_to_torch(group: dist.ProcessGroup, device: torch.device) -> NewGroup:
 
     def new_group(ranks: Sequence[int]) -> Group:
         try:
-            backend = group._get_backend(device)
+            backend = backend_of(group, device)
         except RuntimeError as error:
             known = "CPU tensors, as Gloo has" if device.type == "cpu" else f"tensors of {device}, as NCCL has"
             raise InvalidArgument(f"the process group has no collectives for {known}: {error}") from None
-        limit = backend.options._timeout  # new_group() has its own default
+        limit = timeout_of(backend)  # new_group() has its own default
         if backend.name() in _made_here:
             # torch would keep a group that it knows, with its files and threads, until the end of the process. If ranks
             # took it back one after the other, their next groups would get other names.
             _made[group] = _made.get(group, 0) + 1
-            store = dist.distributed_c10d._get_process_group_store(group)
+            store = store_of(group)
             own = PrefixStore(f"hipress/{_made[group]}/{','.join(map(str, ranks))}/", store)
             return dist.ProcessGroupGloo(own, list(ranks).index(group.rank()), len(ranks), limit)
         if unused := _unused.get(group, {}).get(tuple(ranks)):

@@ -14,6 +14,7 @@ import torch
 from torch.amp import GradScaler
 
 from hipress.errors import InvalidArgument
+from hipress.torch.installed.private_names import scale_of, version_of
 
 
 class LossScale:
@@ -50,7 +51,7 @@ class LossScale:
     def tensor(self) -> torch.Tensor | None:
         """The tensor in which an enabled torch.amp.GradScaler has its scale, after the first scaled loss."""
         scaler = self._scaler
-        return scaler._scale if scaler is not None and scaler.is_enabled() else None
+        return scale_of(scaler) if scaler is not None and scaler.is_enabled() else None
 
     @property
     def leaves_steps_out(self) -> bool:
@@ -67,7 +68,7 @@ class LossScale:
         tensor = self.tensor
         if tensor is None:
             return _checked(self._read())
-        seen = id(tensor), tensor._version
+        seen = id(tensor), version_of(tensor)
         if seen != self._seen:
             self._value = _checked(tensor)
             self._seen = seen
@@ -105,7 +106,7 @@ def scaler_in_use() -> GradScaler | None:
     gc.collect()  # scalers that nothing uses any more
     # type() in place of isinstance(): proxies answer isinstance() with code of their own.
     scalers = (each for each in gc.get_objects() if issubclass(type(each), GradScaler))
-    return next((each for each in scalers if each.is_enabled() and each._scale is not None), None)
+    return next((each for each in scalers if each.is_enabled() and scale_of(each) is not None), None)
 
 
 def _checked(scale: Any) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from hipress.torch.installed.private_names import version_of
 from hipress.torch.scaling.loss_scale import LossScale
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class GpuUnit:
     def follow(self, scaling: LossScale, tables: Sequence[SlotStateTable], others: Callable[[float], None]) -> None:
         """See Unit."""
         tensor = scaling.tensor
-        seen = scaling.now() if tensor is None else (id(tensor), tensor._version)
+        seen = scaling.now() if tensor is None else (id(tensor), version_of(tensor))
         if seen == self._seen:
             return
         if tensor is None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
+from hipress.torch.installed.private_names import running_backward_pass
 from hipress.torch.process_groups.side import Side
 
 
 def backward_pass() -> Hashable:
     """A mark that the averages of one backward pass have in common. Without a backward pass each average is a step of
     its own."""
-    running: int = torch._C._current_graph_task_id()
+    running = running_backward_pass()
     return object() if running < 0 else ("backward", running)
 
 

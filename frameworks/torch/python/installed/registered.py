@@ -17,6 +17,6 @@ def register_codecs() -> None:
     The operators need torch 2.10; the rest of hipress.torch needs 2.9. With torch 2.9, `import
     hipress.torch.codec_operators` raises Unsupported.
     """
-    built = Path(__file__).with_name("libhipress_torch_codecs.so").exists()
+    built = Path(__file__).parents[1].joinpath("libhipress_torch_codecs.so").exists()
     if built and TorchVersion(torch.__version__) >= TorchVersion("2.10"):
         importlib.import_module("hipress.torch.codec_operators")

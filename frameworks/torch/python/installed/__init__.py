@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What HiPress needs of the PyTorch that is installed."""
