@@ -4,12 +4,17 @@
     options = BackendOptions(codec="onebit")
     init_device_mesh("cpu", (2, 2), mesh_dim_names=("rep", "shard"), backend_override={"rep": ("hipress", options)})
 
-or, where only the name can be given, `configure(codec="onebit")` before. The group compresses the gradients
-that were handed to it: by `hipress.torch.fsdp.compress_hybrid(model)`, or within `gradients(name)`.
+or, where only the name can be given, `configure(codec="onebit")` before, or the environment variable
+HIPRESS_BACKEND_CODEC. The group compresses the gradients that were handed to it: by
+`hipress.torch.fsdp.compress_hybrid(model)`, or within `gradients(name)`.
+
+From 2.14 on torch itself finds the backend when a program names it: the package has an entry point in the group
+"torch.distributed.backends" (pyproject.toml). Before, `import hipress.torch` registers the name.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch.distributed as dist
@@ -23,6 +28,8 @@ from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.scaling.loss_scale import LossScale
 
 NAME = "hipress"
+#: The codec of groups that are made by the name alone, in a program that does not import HiPress.
+CODEC_VARIABLE = "HIPRESS_BACKEND_CODEC"
 
 
 class BackendOptions(Backend.Options):
@@ -62,13 +69,21 @@ def configure(codec: str, **options: Any) -> None:
     _configured = BackendOptions(codec, **options)
 
 
-def _create(given: Any, options: Any) -> CompressingGroup:
-    chosen = _configured if options is None else options
-    if chosen is None:
+def _of_the_name() -> BackendOptions:
+    """The options where the program gives none."""
+    if _configured is not None:
+        return _configured
+    codec = os.environ.get(CODEC_VARIABLE)
+    if not codec:
         raise InvalidArgument(
-            "a process group with backend 'hipress' needs a codec: give BackendOptions(codec=…) with the name, or "
-            "call hipress.torch.process_groups.configure(codec=…) before"
+            "a process group with backend 'hipress' needs a codec: give BackendOptions(codec=…) with the name, call "
+            f"hipress.torch.process_groups.configure(codec=…) before, or set the environment variable {CODEC_VARIABLE}"
         )
+    return BackendOptions(codec)
+
+
+def _create(given: Any, options: Any) -> CompressingGroup:
+    chosen = _of_the_name() if options is None else options
     if not isinstance(chosen, BackendOptions):
         raise InvalidArgument(
             f"backend 'hipress' takes hipress.torch.process_groups.BackendOptions, not {type(chosen).__name__}"
@@ -77,6 +92,6 @@ def _create(given: Any, options: Any) -> CompressingGroup:
 
 
 def register() -> None:
-    """Tells torch.distributed the backend's name. Once."""
+    """Tells torch.distributed the backend's name, once. torch calls it, too, by the entry point."""
     if NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
