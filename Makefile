@@ -30,7 +30,7 @@ WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 # What a build reads: a change of another Python file needs none (distribution/develop.py).
 COMPILED := $(filter-out %.py %.pyi,$(SOURCES)) $(shell find compll -name '*.py') bindings/python/errors.py
 
-.PHONY: demo check develop test test-thorough docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
+.PHONY: demo check develop test test-thorough test-versions docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
   gpu-tests fuzz soak
 
 install: $(VENV)/installed
@@ -100,6 +100,11 @@ test:
 # What `make test` leaves out. For a release, and for changes of what these tests are about.
 test-thorough:
 	+TIER=thorough $(MAKE) test
+
+# Each promised pair of torch and Python, such as PAIRS="3.12:2.14"; without PAIRS all of them, in at most 25 minutes.
+PAIRS ?=
+test-versions: develop
+	$(BIN)/python -m distribution.torch_versions $(PAIRS)
 
 # An environment of noxfile.py, which nox then uses. It needs nothing of .venv, so that both are made at once.
 .nox/%/requirements: requirements/%.txt tests/fewer_collections.pth

@@ -50,17 +50,24 @@ def main(versions: Sequence[str]) -> int:
 
 def wheel(version: str) -> Path:
     """The repaired wheel for one version of Python, such as "3.12"."""
+    return repaired(compiled(version, BUILD / version, BUILD / f"tree-{version}", "tensorflow", "mxnet"), DIST)
+
+
+def compiled(version: str, into: Path, tree: Path, *others: str, seconds: float | None = None) -> Path:
+    """A wheel for one version of Python as the compiler has made it, with the operators of torch and of the other
+    frameworks. What is compiled stays in `tree` for later builds. Raises subprocess.SubprocessError if the build fails
+    or takes more seconds."""
     python = _environment(version)
-    made = BUILD / version
-    shutil.rmtree(made, ignore_errors=True)
-    options = [f"cmake.define.{name}={folder}" for name, folder in _folders().items()]
+    shutil.rmtree(into, ignore_errors=True)
+    options = [f"cmake.define.{name}={folder}" for name, folder in _folders(others).items()]
     # Another compiler than the usual one may have new warnings.
     strict = os.environ.get("HIPRESS_WERROR", "ON")
-    options += [f"cmake.define.HIPRESS_WERROR={strict}", f"build-dir={BUILD}/tree-{version}"]
+    options += [f"cmake.define.HIPRESS_WERROR={strict}", f"build-dir={tree}"]
     settings = [f"--config-settings={option}" for option in options]
-    _run([python, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w", made, ".", *settings])
-    (built,) = made.glob("*.whl")
-    return repaired(built, DIST)
+    pip = [python, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    _run([*pip, "-w", into, ".", *settings], seconds)
+    (built,) = into.glob("*.whl")
+    return built
 
 
 def source_distribution() -> Path:
@@ -91,7 +98,7 @@ def _unpacked_bytes(file: Path) -> int:
         return sum(one.size for one in source)
 
 
-def _folders() -> dict[str, Path]:
+def _folders(others: Sequence[str]) -> dict[str, Path]:
     """CMake's options for the folders with the headers of UCX and torch, from this Python's environment."""
     from frameworks.fetch_headers import framework_headers
 
@@ -102,8 +109,7 @@ def _folders() -> dict[str, Path]:
     return {
         "HIPRESS_UCX_ROOT": found["libucx"],
         "HIPRESS_TORCH_ROOT": found["torch"],
-        "HIPRESS_TENSORFLOW_ROOT": framework_headers("tensorflow"),
-        "HIPRESS_MXNET_ROOT": framework_headers("mxnet"),
+        **{f"HIPRESS_{name.upper()}_ROOT": framework_headers(name) for name in others},
     }
 
 
@@ -121,8 +127,8 @@ def _environment(version: str) -> Path:
     return python
 
 
-def _run(command: Sequence[str | Path]) -> None:
-    subprocess.run([str(word) for word in command], cwd=ROOT, check=True)
+def _run(command: Sequence[str | Path], seconds: float | None = None) -> None:
+    subprocess.run([str(word) for word in command], cwd=ROOT, check=True, timeout=seconds)
 
 
 if __name__ == "__main__":
