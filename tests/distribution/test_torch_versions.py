@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distribution import torch_versions
-from distribution.torch_versions import PYTHONS, TORCHES, Failed, LeftOut, Result, results_of, succeeded
+from distribution.torch_versions import PYTHONS, TORCHES, Failed, LeftOut, Result, TimeOver, results_of, succeeded
 from tests.architecture.files import ROOT
 
 
@@ -38,8 +38,22 @@ def test_pairs_that_a_machine_cannot_have_are_no_failure_if_another_one_ran() ->
 
 def test_a_command_ends_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(torch_versions, "SECONDS", 0.0)
-    with pytest.raises(Failed, match="0 minutes were over in: sleep 60"):
+    with pytest.raises(TimeOver, match="0 minutes were over in: sleep 60"):
         torch_versions._run(["sleep", "60"], 0.0, tmp_path / "log")
+
+
+def test_an_environment_that_is_not_made_in_time_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def late(command: list[str], *_: object) -> str:
+        raise TimeOver("25 minutes were over")
+
+    def refused(command: list[str], *_: object) -> str:
+        raise Failed("no such torch")
+
+    monkeypatch.setattr(torch_versions, "KEPT", tmp_path)
+    for run, error in ((late, TimeOver), (refused, LeftOut)):
+        monkeypatch.setattr(torch_versions, "_run", run)
+        with pytest.raises(error):
+            torch_versions._environment("3.11", "9.9", 0.0, tmp_path / "log")
 
 
 def test_a_command_that_fails_tells_its_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +69,7 @@ def test_the_tests_that_it_names_exist() -> None:
     for each in torch_versions.WITH_PROCESSES:
         file, _, name = each.partition("::")
         assert (ROOT / file).exists()
-        assert not name or f"def {name}(" in (ROOT / file).read_text()
+        assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text()
 
 
 def test_a_row_has_the_versions() -> None:
