@@ -120,6 +120,9 @@ class _Counted:
         self.calls += 1
         return self.inner.allreduce(*arguments)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
 
 @training.in_process_group
 def _passed_on(rank: int) -> None:

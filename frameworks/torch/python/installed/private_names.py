@@ -44,7 +44,7 @@ def _of(owner: Any, name: str, feature: str) -> Any:
         raise missing(f"{getattr(owner, '__name__', type(owner).__name__)}.{name}", feature) from None
 
 
-# Types. They are loaded when a module asks for them: that of FSDP2 takes half a second.
+# Types. They are loaded when a module asks for them, because FSDP2 takes long to import.
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend as Backend
     from torch._C._distributed_c10d import GradBucket as GradBucket
@@ -114,7 +114,7 @@ def copy_all(into: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> No
 
 def not_compiled(function: _Function) -> _Function:
     """torch.compile() leaves the function as it is."""
-    # torch.compiler.disable() is the public way; it imports the compiler, which takes seconds.
+    # torch.compiler.disable() is the public way; it imports the whole compiler.
     private = getattr(importlib.import_module("torch._compile"), "_disable_dynamo", torch.compiler.disable)
     marked: _Function = private(function)
     return marked
@@ -280,3 +280,22 @@ def carried_by(group: dist.ProcessGroup, backends: Mapping[torch.device, Any]) -
         if number == 0:
             _of(group, "_set_default_backend", feature)(kind[device.type])
         _of(group, "_register_backend", feature)(device, kind[device.type], backend)
+
+
+#: The collectives of a group beside allreduce() and barrier(). Each torch has some of them.
+COLLECTIVES = (
+    *(
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+        "send",
+        "recv",
+        "recv_anysource",
+        "gather_single",
+        "gather_into_tensor",
+    ),
+    *("allgather", "_allgather_base", "all_gather_single", "allgather_coalesced", "all_gather_single_coalesced"),
+    *("reduce_scatter", "_reduce_scatter_base", "reduce_scatter_single", "reduce_scatter_single_coalesced"),
+    *("alltoall", "alltoall_base", "all_to_all_single", "allreduce_coalesced"),
+)

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from hipress.errors import HipressError, InvalidArgument, NotInitialized, Unsupported
-from hipress.torch.installed.private_names import carried_by, nccl_options, nccl_together
+from hipress.torch.installed.private_names import COLLECTIVES, carried_by, nccl_options, nccl_together
 from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import CORE_NAMES, TensorShape
 from hipress.torch.process_groups.followed import Followed
@@ -172,6 +172,17 @@ class CompressingGroup(dist.ProcessGroup):
             self._exact = Followed("hipress exact")
         return self._exact
 
+    def barrier(  # type: ignore[override]  # torch has two forms
+        self, opts: Any = None, timeout: datetime.timedelta | None = None
+    ) -> Any:
+        """Gloo's, or NCCL's if the options name a GPU. See _passed_on()."""
+        if isinstance(opts, datetime.timedelta):
+            opts, timeout = None, opts
+        chosen = dist.BarrierOptions() if opts is None else opts
+        if timeout is not None:
+            chosen.timeout = timeout
+        return self._inner_on(chosen.device or _CPU).barrier(chosen)
+
     def _pass_on(self, tensors: list[torch.Tensor], options: Any) -> Any:
         if self._unmet is not None:
             self._unmet.passed_on(tensors)
@@ -327,6 +338,36 @@ class CompressingGroup(dist.ProcessGroup):
         self._has_loaded = True
         self._steps.update(dict.fromkeys(self._steps, 0))  # also of gradients that the saved job did not have yet
         self._steps.update({name: int(step) for name, step in state["steps"].items()})
+
+
+def _passed_on(name: str) -> Callable[..., Any]:
+    """The method of a group that calls Gloo's or NCCL's own.
+
+    torch does that, too, for methods that a group in Python does not have. But from 2.14 on it then holds Python's lock
+    while it waits for a lock of Gloo, and a thread of Gloo that ends an earlier call waits for Python's with that lock
+    held. Calls of a backend release Python's lock.
+    """
+
+    def call(self: CompressingGroup, *arguments: Any, **options: Any) -> Any:
+        tensor = _first_tensor([*arguments, *options.values()])
+        return getattr(self._inner_on(_CPU if tensor is None else tensor.device), name)(*arguments, **options)
+
+    return call
+
+
+def _first_tensor(values: Any) -> torch.Tensor | None:
+    for each in values:
+        found = (
+            each if isinstance(each, torch.Tensor) else _first_tensor(each) if isinstance(each, list | tuple) else None
+        )
+        if found is not None:
+            return found
+    return None
+
+
+for _name in COLLECTIVES:
+    if hasattr(dist.ProcessGroup, _name) and hasattr(dist.ProcessGroupGloo, _name):
+        setattr(CompressingGroup, _name, _passed_on(_name))
 
 
 class _Work(dist.Work):
