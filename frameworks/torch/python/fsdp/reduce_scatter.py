@@ -8,19 +8,18 @@ and never encode results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
-from hipress._library import load_core
-from hipress.errors import HipressError, InvalidArgument, Mismatch, Unsupported
+from hipress.errors import InvalidArgument, Mismatch
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.raw_tensors import count_sent, say_once
+from hipress.torch.fsdp.collective_state import CollectiveState, check_units_alike, check_without_states
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.installed.private_names import ReduceScatter
-from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.arenas import Arenas
 from hipress.torch.process_groups.layout import payload_room
 from hipress.torch.process_groups.options import GroupOptions, chosen_codec
@@ -74,12 +73,7 @@ def compress_reduce_scatter(
         scaler=LossScale(scaler, "compress_reduce_scatter(model, codec, scaler=scaler)"),
     )
     options.check([name for unit in units for name in unit.shapes])
-    for text in (options.codec, *options.codec_for.values()):
-        if states := load_core().create_codec(text).states:
-            raise Unsupported(
-                f"codec '{text}' keeps a state ('{states[0]}') of the whole model on each rank, and FSDP shards it: "
-                "choose a codec without error feedback, such as fp16 or terngrad"
-            )
+    check_without_states(options)
     shared = [unit for unit in units if unit.shapes and unit.shard_group is not None]
     side = side_for({unit.name: unit.device for unit in shared})
     state = ReduceScatterState(side)
@@ -92,59 +86,11 @@ def compress_reduce_scatter(
     return state
 
 
-class ReduceScatterState:
+class ReduceScatterState(CollectiveState):
     """The byte counter and the steps of one model's reduce-scatters."""
 
     def __init__(self, side: Side) -> None:
-        self._side = side
-        self._failed: HipressError | None = None
-        #: Bytes of encoded shards that this rank has sent to other ranks; exact sums are not counted.
-        self.sent_bytes = 0
-        #: The names of the parameters whose shards travel without a codec.
-        self.exact_tensors: tuple[str, ...] = ()
-        #: The units, and what made their reduce-scatters before.
-        self.replaced: list[tuple[Unit, Any]] = []
-
-    def state_dict(self) -> dict[str, Any]:
-        """The number of steps of each unit, from which random rounding goes on. Raises the error of the last step if no
-        call has raised it, as on a GPU errors come later than the calls."""
-        self._side.synchronize()
-        self.raise_error()
-        return {"steps": [unit.steps for unit, _ in self.replaced]}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from state_dict(). Raises InvalidArgument if the state is of another model."""
-        steps = state.get("steps", ())
-        if len(steps) != len(self.replaced):
-            raise InvalidArgument(
-                f"the state is of a model with {len(steps)} sharded modules; this one has {len(self.replaced)}"
-            )
-        for (unit, _), done in zip(self.replaced, steps, strict=True):
-            unit.steps = int(done)
-
-    def close(self) -> None:
-        """Frees the buffers and groups of the reduce-scatters. All ranks call it, between two steps.
-
-        From then on FSDP2 sums exactly, also if this raises the error of the last step because no call has raised it.
-        """
-        units, self.replaced = self.replaced, [(unit, None) for unit, _ in self.replaced]
-        for unit, before in units:
-            if before is not None:
-                unit.scatter_by(before)
-        if self._failed is None:
-            self._side.synchronize()
-            self.raise_error()
-
-    def raise_error(self) -> None:
-        """Raises the error of an earlier step if one is known by now."""
-        if self._failed is None:
-            self._failed = self._side.failure()
-        if self._failed is not None:
-            raise self._failed
-
-    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
-        """Goes on from the states of all ranks of an earlier job, which are the same."""
-        self.load_state_dict(saved[0])
+        super().__init__(side, Unit.scatter_by)
 
 
 class _CompressedReduceScatter(ReduceScatter):
@@ -158,8 +104,7 @@ class _CompressedReduceScatter(ReduceScatter):
         self._state = state
         self._side = side
         assert unit.shard_group is not None
-        described = [f"{name}: {shape.count} elements of {shape.dtype} per rank" for name, shape in unit.shapes.items()]
-        check_alike(unit.shard_group, "\n".join([options.described(), *described]), side.device)
+        check_units_alike("compress_reduce_scatter()", unit, unit.shapes, options, side)
         self._world, self._rank = unit.shard_group.size(), unit.shard_group.rank()
         self._seed = options.seed + (self._rank * 4 << 32)
         self._scaling: LossScale = options.scaler

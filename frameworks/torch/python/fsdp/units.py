@@ -12,7 +12,15 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
-from hipress.torch.installed.private_names import parameter_groups, place_of, reduce_scatter_of
+from hipress.torch.installed.private_names import (
+    all_gather_of,
+    is_before_backward,
+    local_shard_of,
+    parameter_groups,
+    place_of,
+    reduce_scatter_of,
+    version_of,
+)
 from hipress.torch.process_groups.agreement import agreeing
 from hipress.torch.process_groups.dtypes import TensorShape
 from hipress.torch.replicas import ReplicaCheck
@@ -29,6 +37,10 @@ class Unit:
         self.steps = 0
         #: Shapes of this rank's shards, with the padding that travels, by the parameter's name.
         self.shapes: dict[str, TensorShape] = {}
+        #: The same as FSDP2 gathers them before a forward or backward pass, also of parameters without gradients.
+        self.gathered: dict[str, TensorShape] = {}
+        #: Whether FSDP2 gathers bytes: a parameter's type makes them by itself, or the parameters have several types.
+        self.gathers_bytes = False
         self.shard_group: dist.ProcessGroup | None = None
         #: Over which FSDP2 averages by itself.
         self.replicate_group: dist.ProcessGroup | None = None
@@ -44,11 +56,12 @@ class Unit:
             self.shard_group = getattr(group.mesh_info, "shard_process_group", None)
             self._names = [_name_of(each, names) for each in group.fsdp_params]
             for parameter, each in zip(self._names, group.fsdp_params, strict=True):
+                self.gathered[parameter] = _shape(each, _computing_type(group.mp_policy, each.sharded_param))
                 if each.sharded_param.requires_grad:
-                    count = each.padded_sharded_param_size.numel()
-                    dtype = _travelling_type(group.mp_policy, each.sharded_param)
-                    parts = 2 if dtype.is_complex else 1
-                    self.shapes[parameter] = TensorShape(parts * count, dtype.to_real(), each.sharded_param.dim())
+                    self.shapes[parameter] = _shape(each, _travelling_type(group.mp_policy, each.sharded_param))
+            types = {shape.dtype for shape in self.gathered.values()}
+            extended = (hasattr(local_shard_of(each), "fsdp_pre_all_gather") for each in group.fsdp_params)
+            self.gathers_bytes = len(types) > 1 or any(extended)
 
     @property
     def is_hybrid(self) -> bool:
@@ -69,13 +82,34 @@ class Unit:
         self.module.set_custom_reduce_scatter(scatter)
         return before
 
+    def gather_by(self, gather: Any) -> Any:
+        """FSDP2 calls `gather` for the unit's all-gather from now on. Returns what it has called before."""
+        (group,) = self._groups
+        before = all_gather_of(group)
+        self.module.set_custom_all_gather(gather)
+        return before
+
+    @property
+    def in_backward(self) -> bool:
+        """Whether FSDP2 gathers the unit's parameters for a backward pass now."""
+        return any(is_before_backward(group) for group in self._groups)
+
+    @property
+    def parameters(self) -> list[Any]:
+        """As the optimizer has them."""
+        return [each.sharded_param for group in self._groups for each in group.fsdp_params]
+
+    @property
+    def counted_changes(self) -> tuple[int, ...]:
+        """torch's counters of changes in place, for each parameter."""
+        return tuple(version_of(parameter) for parameter in self.parameters)
+
     def replica_check(self, group: dist.ProcessGroup) -> ReplicaCheck:
         """Compares this rank's shards with those of the other ranks of a group that has the same ones."""
         return ReplicaCheck(agreeing(group, self.device), self._shards)
 
     def _shards(self) -> list[tuple[str, torch.Tensor]]:
-        shards = [each.sharded_param for group in self._groups for each in group.fsdp_params]
-        return [(name, each.to_local()) for name, each in zip(self._names, shards, strict=True)]
+        return [(name, each.to_local()) for name, each in zip(self._names, self.parameters, strict=True)]
 
     @property
     def shard(self) -> tuple[int, int]:
@@ -139,11 +173,22 @@ def _name_of(parameter: Any, names: Mapping[Any, str]) -> str:
     return f"{module}.{place.param_name}" if module else str(place.param_name)
 
 
-def _travelling_type(policy: Any, parameter: torch.Tensor) -> torch.dtype:
-    """The type of the gradients that FSDP2 sends. It casts floating-point numbers only."""
-    computed = policy.param_dtype if parameter.is_floating_point() else None
-    dtype: torch.dtype = policy.reduce_dtype or computed or parameter.dtype
+def _shape(parameter: Any, dtype: torch.dtype) -> TensorShape:
+    """Of this rank's shard of one of FSDP2's parameters, as values of a type."""
+    parts = 2 if dtype.is_complex else 1
+    count = parts * parameter.padded_sharded_param_size.numel()
+    return TensorShape(count, dtype.to_real(), parameter.sharded_param.dim())
+
+
+def _computing_type(policy: Any, parameter: torch.Tensor) -> torch.dtype:
+    """The type of the parameter in forward and backward passes. FSDP2 casts floating-point numbers only."""
+    dtype: torch.dtype = (policy.param_dtype if parameter.is_floating_point() else None) or parameter.dtype
     return dtype
+
+
+def _travelling_type(policy: Any, parameter: torch.Tensor) -> torch.dtype:
+    """The type of the gradients that FSDP2 sends."""
+    return policy.reduce_dtype or _computing_type(policy, parameter)
 
 
 def units_of(model: torch.nn.Module, caller: str) -> list[Unit]:

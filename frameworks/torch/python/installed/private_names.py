@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend as Backend
     from torch._C._distributed_c10d import GradBucket as GradBucket
     from torch._C._distributed_c10d import HashStore as HashStore
+    from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather as AllGather
     from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter as ReduceScatter
 else:
     _C10D = "torch._C._distributed_c10d"
@@ -59,7 +60,9 @@ else:
         "GradBucket": (_C10D, "hipress.torch.ddp.compress()"),
         # torch.distributed.HashStore is public, and torch's annotations do not export it.
         "HashStore": (_C10D, "DiLoCo over a process group"),
-        # The interface of set_custom_reduce_scatter(), which is public. torch exports no public name of it.
+        # The interfaces of set_custom_all_gather() and set_custom_reduce_scatter(), which are public. torch exports no
+        # public names of them.
+        "AllGather": ("torch.distributed.fsdp._fully_shard._fsdp_api", "fsdp.compress_all_gather()"),
         "ReduceScatter": ("torch.distributed.fsdp._fully_shard._fsdp_api", "fsdp.compress_reduce_scatter()"),
     }
 
@@ -220,6 +223,25 @@ def reduce_scatter_of(group: Any) -> Any:
     """What FSDP2 calls for the reduce-scatter of a group of parameters."""
     # set_custom_reduce_scatter() is public, and nothing public tells what was set before.
     return _of(group, "_reduce_scatter_comm", "fsdp.compress_reduce_scatter()")
+
+
+def all_gather_of(group: Any) -> Any:
+    """What FSDP2 calls for the all-gather of a group of parameters."""
+    # As above, of set_custom_all_gather().
+    return _of(group, "_all_gather_comm", "fsdp.compress_all_gather()")
+
+
+def is_before_backward(group: Any) -> bool:
+    """Whether FSDP2 prepares the backward pass of a group of parameters."""
+    # Nothing public tells a gather for which pass it is.
+    return bool(_of(group, "_training_state", "fsdp.compress_all_gather()").name == "PRE_BACKWARD")
+
+
+def local_shard_of(parameter: Any) -> torch.Tensor:
+    """This rank's shard of one of FSDP2's parameters, in the type that the user has given it."""
+    # The public to_local() unwraps the type, whose fsdp_pre_all_gather() is asked for.
+    shard: torch.Tensor = _of(parameter, "_sharded_local_tensor", "fsdp.compress_all_gather()")
+    return shard
 
 
 # Process groups.

@@ -91,14 +91,24 @@ def shard_slots(
     """
     slots = []
     for owner in range(ranks.world):
-        for number, (name, count, codec) in enumerate(shards):
-            slot: Slot = _core.Slot(codec, None)
-            slot.name, slot.tensor, slot.count = name, owner * len(shards) + number, count
-            slot.owner, slot.number, slot.first_element = owner, _core.number_of_name(name), owner * count
-            slot.dtype = CORE_NAMES[dtype]
-            slot.raw, slot.payload_bytes = payload_room(codec, count, dtype)
+        for number, shard in enumerate(shards):
+            slot = shard_slot(shard, owner, dtype, again=False)
+            slot.tensor, slot.first_element = owner * len(shards) + number, owner * slot.count
             slots.append(slot)
     return Slots(ranks.program(slots), side, arenas)
+
+
+def shard_slot(shard: tuple[str, int, Codec | None], owner: int, dtype: torch.dtype, *, again: bool) -> Slot:
+    """The slot of a whole shard: name, elements and codec; without a codec it travels as it is, and is not counted.
+    `again`: ranks may encode what they have received, with the same codec."""
+    name, count, codec = shard
+    own = _core.create_codec("none") if codec is None else codec
+    slot: Slot = _core.Slot(own, own.for_aggregate() if again else None)
+    slot.name, slot.count, slot.owner = name, count, owner
+    slot.number, slot.dtype = _core.number_of_name(name), CORE_NAMES[dtype]
+    slot.counted = codec is not None
+    slot.raw, slot.payload_bytes = (True, dtype.itemsize * count) if codec is None else payload_room(own, count, dtype)
+    return slot
 
 
 class Slots:
