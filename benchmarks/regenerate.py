@@ -180,6 +180,15 @@ RESULTS: dict[str, tuple[str, ...]] = {
         *("--repeat", "100"),
     ),
     "diloco-4-100mbit": ("diloco.py", "--nodes", "4", "--rate", "100mbit", "--round-trip", "50"),
+    # All of FSDP2's traffic, as it is and in block int8: the time of steps, then the loss after many steps.
+    **{f"fsdp-{nodes}-1gbit": ("fsdp", "--nodes", str(nodes), "--rate", "1gbit") for nodes in (2, 4)},
+    **{
+        f"fsdp-loss-{text}": (
+            *("fsdp", "--world", "2", "--steps", "300", "--sequences", "2", "--text", text),
+            *("--system", "fsdp,fsdp-int8"),
+        )
+        for text in ("help", "licences")
+    },
     "calls-2-1gbit-50ms-small": ("calls.py", "--nodes", "2", "--round-trip", "50", "--elements", "256"),
     "calls-2-1gbit-50ms-resnet50": ("calls.py", "--nodes", "2", "--round-trip", "50", "--model", "resnet50"),
     **_onebit("1gbit", "gpt2"),

@@ -31,8 +31,12 @@ def read_text(context: int) -> Text:
     """The texts of Python's help(): about 700,000 bytes, which differ slightly between versions of Python."""
     from pydoc_data.topics import topics
 
-    text = "\n".join(topics[name] for name in sorted(topics)).encode()
-    pieces = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().split(_PIECE)
+    return cut("\n".join(topics[name] for name in sorted(topics)), context)
+
+
+def cut(text: str, context: int) -> Text:
+    """The bytes of a text, with a part of it kept back for tests."""
+    pieces = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).long().split(_PIECE)
     kept_back = torch.cat(pieces[::_EVERY])
     starts = range(0, len(kept_back) - context - 1, (len(kept_back) - context - 1) // _JUDGED)
     judged = torch.stack([kept_back[start : start + context + 1] for start in starts])

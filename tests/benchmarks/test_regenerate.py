@@ -19,6 +19,7 @@ from benchmarks.checkpoints import command as checkpoints
 from benchmarks.checkpoints import cost as checkpoint_cost
 from benchmarks.convergence import command as convergence
 from benchmarks.diloco import command as diloco
+from benchmarks.fsdp import command as fsdp
 from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.optimizers import command as optimizers
 from benchmarks.planning import command as planning
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Any] = {
     "checkpoints.py": checkpoints,
     "convergence.py": convergence,
     "diloco.py": diloco,
+    "fsdp": fsdp,
     "optimizers.py": optimizers,
     "planning.py": planning,
     "precision_lab.py": precision_lab,

@@ -73,6 +73,14 @@ def _between_shards(rank: int) -> tuple[Any, Any]:
 
 
 @sharing_the_gpu
+def _all_between_shards(rank: int) -> tuple[Any, Any]:
+    net = _sharded(init_device_mesh("cuda", (dist.get_world_size(),)))
+    fsdp.compress_all_gather(net, "int8")
+    fsdp.compress_reduce_scatter(net, "int8")
+    return _parameters(net, rank), _of_all_ranks(rank)
+
+
+@sharing_the_gpu
 def _by_the_backend(rank: int) -> tuple[Any, Any]:
     chosen = {"replicate": ("hipress", BackendOptions("int8"))}
     shape = (dist.get_world_size() // 2, 2)
@@ -83,14 +91,20 @@ def _by_the_backend(rank: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("world", [2, 4])
 @pytest.mark.parametrize(
-    ("program", "chosen"),
-    [(_between_hosts, ("ps",)), (_between_hosts, ("ring",)), (_between_shards, ()), (_by_the_backend, ())],
+    ("program", "chosen", "limit"),
+    [
+        (_between_hosts, ("ps",), 1e-3),
+        (_between_hosts, ("ring",), 1e-3),
+        (_between_shards, (), 1e-3),
+        (_all_between_shards, (), 0.1),  # this training amplifies rounded weights, with bf16 as much as with int8
+        (_by_the_backend, (), 1e-3),
+    ],
 )
 def test_parameters_are_alike_on_all_ranks_and_near_those_of_torch(
-    tmp_path: Path, program: Any, chosen: tuple[str, ...], world: int
+    tmp_path: Path, program: Any, chosen: tuple[str, ...], limit: float, world: int
 ) -> None:
     results = run(program, world, str(tmp_path), "nccl", *chosen)
     for net, alone in results:
         np.testing.assert_array_equal(net, results[0][0])
         assert np.isfinite(net).all()
-        assert np.abs(net - alone).max() < 1e-3
+        assert np.abs(net - alone).max() < limit

@@ -211,6 +211,7 @@ def _closed_fsdp(rank: int) -> None:
     ways: list[tuple[Any, Any, Callable[[Any], Any]]] = [
         (rows["shard"], rows, lambda net: fsdp.compress_replicas(net, rows["rep"].get_group(), "onebit")),
         (both, both, lambda net: fsdp.compress_reduce_scatter(net, "fp16")),
+        (both, both, lambda net: fsdp.compress_all_gather(net, "fp16")),
         (over, rows, fsdp.compress_hybrid),
     ]
     for mesh, plain_mesh, compress in ways:
@@ -225,6 +226,8 @@ def _closed_fsdp(rank: int) -> None:
         assert _gradients(model) == _gradients(plain)
         if isinstance(state, fsdp.ReduceScatterState):
             assert state.state_dict() == {"steps": [1]}
+        elif isinstance(state, fsdp.AllGatherState):
+            assert state.state_dict() == {"steps": [0]}
         else:
             with pytest.raises(hp.NotInitialized, match="before close"):
                 state.state_dict()

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from hipress.torch.ddp import group_carrier
-from hipress.torch.fsdp import reduce_scatter, replicas
+from hipress.torch.fsdp import all_gather, reduce_scatter, replicas
 from hipress.torch.process_groups import compressing_group
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 
@@ -24,6 +24,6 @@ def on_a_stand_in() -> Iterator[list[FakeGpuSide]]:
         return sides[-1]
 
     with ExitStack() as patches:
-        for module in (group_carrier, replicas, compressing_group, reduce_scatter):
+        for module in (group_carrier, replicas, compressing_group, reduce_scatter, all_gather):
             patches.enter_context(mock.patch.object(module, "side_for", side_for))
         yield sides

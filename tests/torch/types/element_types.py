@@ -232,6 +232,16 @@ def _shards(cell: Cell) -> str:
     return cell.averaged(net.weight.grad.full_tensor())
 
 
+def _weights(cell: Cell) -> str:
+    net: Any = Model(cell)
+    given = values(0, cell.dtype)
+    with torch.no_grad():
+        net.weight.copy_(given)
+    fully_shard(net, mesh=init_device_mesh("cpu", (2,)))
+    fsdp.compress_all_gather(net, cell.codec)
+    return cell.check(net(), _wide(given))
+
+
 def _backend(cell: Cell) -> str:
     found = cell.own
     found + found  # no process group adds what torch does not
@@ -281,6 +291,7 @@ WAYS: dict[str, Callable[[Cell], str]] = {
     "`fsdp.compress_replicas()`": _replicas,
     "`fsdp.compress_hybrid()`": _hybrid,
     "`fsdp.compress_reduce_scatter()`": _shards,
+    "`fsdp.compress_all_gather()`": _weights,
     "backend `hipress`, `all_reduce()`": _backend,
     "`hipress.torch.optim`": _signum,
     "`DiLoCo`": _diloco,

@@ -20,12 +20,12 @@ from hipress.errors import InvalidArgument, Mismatch
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.raw_tensors import count_sent, say_once
 from hipress.torch.fsdp.collective_state import CollectiveState, check_units_alike, check_without_states
+from hipress.torch.fsdp.gathered_shards import GatheredShards
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.fsdp.weight_versions import WeightVersions
 from hipress.torch.installed.private_names import AllGather
 from hipress.torch.process_groups.arenas import Arenas
 from hipress.torch.process_groups.dtypes import CORE_NAMES
-from hipress.torch.process_groups.gathered import GatheredShards
 from hipress.torch.process_groups.layout import payload_room
 from hipress.torch.process_groups.options import GroupOptions, chosen_codec
 from hipress.torch.process_groups.ranks import Ranks

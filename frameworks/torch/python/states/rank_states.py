@@ -35,10 +35,10 @@ class RankStates:
     all that is its own under one key with its number. All ranks save and load.
 
     Arguments:
-        keeper: what `ddp.compress()`, `fsdp.compress_replicas()`, `fsdp.compress_hybrid()` or
-            `fsdp.compress_reduce_scatter()` returned, a group of the backend "hipress", a DiLoCo, an optimizer of
-            DistributedOptimizer() (its codecs' states; save the optimizer beside it) or of `hipress.torch.optim` (all
-            of its state).
+        keeper: what `ddp.compress()`, `fsdp.compress_replicas()`, `fsdp.compress_hybrid()`,
+            `fsdp.compress_reduce_scatter()` or `fsdp.compress_all_gather()` returned, a group of the backend "hipress",
+            a DiLoCo, an optimizer of DistributedOptimizer() (its codecs' states; save the optimizer beside it) or of
+            `hipress.torch.optim` (all of its state).
         saved_in: to load: the checkpoint's path, or its StorageReader, in which it looks for the number of ranks that
             saved it. None: as many as there are now; otherwise torch.distributed.checkpoint says which key is missing.
 
