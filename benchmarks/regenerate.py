@@ -189,6 +189,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
         )
         for text in ("help", "licences")
     },
+    "start": ("start", "--ranks", "16,64,200", "--repeats", "5"),
     "calls-2-1gbit-50ms-small": ("calls.py", "--nodes", "2", "--round-trip", "50", "--elements", "256"),
     "calls-2-1gbit-50ms-resnet50": ("calls.py", "--nodes", "2", "--round-trip", "50", "--model", "resnet50"),
     **_onebit("1gbit", "gpt2"),

@@ -23,6 +23,7 @@ from benchmarks.fsdp import command as fsdp
 from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.optimizers import command as optimizers
 from benchmarks.planning import command as planning
+from benchmarks.start import command as start
 from benchmarks.sync import arguments as sync_arguments
 from benchmarks.sync import job as sync_job
 from benchmarks.sync import plot as sync_plot
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Any] = {
     "optimizers.py": optimizers,
     "planning.py": planning,
     "precision_lab.py": precision_lab,
+    "start": start,
     "train.py": training,
 }
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
