@@ -24,6 +24,7 @@ from checkpoint_table import cost_table, resumed_table  # noqa: E402
 from convergence_table import convergence_page  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
 from first_screen import averages_table, steps_table  # noqa: E402
+from fsdp_table import FSDP, fsdp_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
 from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
@@ -85,6 +86,7 @@ page.
 | How exact are predictions, and do plans pay? | [Predictions and plans](#predictions-and-plans) |
 | How much processor time does planning take? | [What planning takes](#what-planning-takes) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
+| What does FSDP2 gain if all of its traffic is compressed? | [FSDP2](#all-of-fsdp2s-traffic) |
 | How long does a burst of calls take over a long link? | [Many calls](#many-calls-over-a-long-link) |
 | How fast are the codecs? | [Codecs](#codecs), [on a GPU](#codecs-on-a-gpu) |
 | How much do 8 and 4 bits for a value save? | [Eight and four bits](#eight-and-four-bits-for-each-value) |
@@ -202,13 +204,6 @@ end their parameters are identical, and no residual is lost.
 _SPEED = """\
 The planner uses the costs of the profile `sosp21-56g`, and runs on one core.
 """
-_SELDOM = """\
-Trainings of a byte-level decoder with [DiLoCo](guide/over-the-internet.md)'s presets and H steps between two
-synchronisations, beside DistributedDataParallel, which averages bf16 gradients in every step over Gloo. The loss is the
-loss of the outer parameters on text that training did not see. *Of it waiting*: for DDP, the time of a step beyond the
-time of a step without synchronisation. *To the loss of DDP's half*: the time until the loss that DDP reaches after half
-of its steps.
-"""
 _TRAINING = """\
 *Over*: the library that carries the gradients. They travel as float32, with `ddp-fp16` and `ddp-bf16` as these types.
 *Speedup*: the time of DDP (MXNet: of `dist-sync`), divided by the time of this system. *Beside torch's 16-bit hook*:
@@ -324,7 +319,9 @@ def page(load: Load, folder: Path) -> str:
                 _sources(folder, name),
             ]
     parts += [_plot("ablation", folder)]
-    parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
+    parts += ["## Synchronising seldom\n", diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
+    parts += ["## All of FSDP2's traffic\n", fsdp_table({hosts: load(name) for hosts, name in FSDP.items()})]
+    parts += [_sources(folder, *FSDP.values())]
     parts += ["## Many calls over a long link\n"]
     parts += [calls_table({what: load(name) for what, name in CALLS.items()}), _sources(folder, *CALLS.values())]
     parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]

@@ -5,6 +5,13 @@ from __future__ import annotations
 
 import benchmark_tables as tables
 
+_INTRODUCTION = """\
+Trainings of a byte-level decoder with [DiLoCo](guide/over-the-internet.md)'s presets and H steps between two
+synchronisations, beside DistributedDataParallel, which averages bf16 gradients in every step over Gloo. The loss is the
+loss of the outer parameters on text that training did not see. *Of it waiting*: for DDP, the time of a step beyond the
+time of a step without synchronisation. *To the loss of DDP's half*: the time until the loss that DDP reaches after half
+of its steps.
+"""
 _DDP, _UNTRAINED = "ddp-bf16", ("alone", "streaming-waiting")
 _HEADS = (
     "System | Time of a step: | Of it waiting: | Sent per step and rank: | Loss at DDP's tokens: | "
@@ -15,7 +22,7 @@ _HEADS = (
 def diloco_table(result: tables.Result) -> str:
     """A row for each training run, and sentences about the bytes and the hidden time."""
     if not result:
-        return tables.NOT_MEASURED.capitalize() + ".\n"
+        return f"{_INTRODUCTION}\n{tables.NOT_MEASURED.capitalize()}.\n"
     rows = {row["system"]: row for row in result}
     lines = [_line(row) for row in result if row["system"] not in _UNTRAINED]
     ddp = rows[_DDP]
@@ -24,7 +31,7 @@ def diloco_table(result: tables.Result) -> str:
         f"from host to host and back, {ddp['rank_tokens'] // ddp['steps']} bytes of text per rank and step. "
         f"DDP trains for {ddp['steps']} steps; its loss after half of them is {ddp['target_loss_nats']:.3f} nats.\n\n"
     )
-    return caption + tables.table(_HEADS, lines) + _sentences(rows)
+    return f"{_INTRODUCTION}\n{caption}" + tables.table(_HEADS, lines) + _sentences(rows)
 
 
 def _line(row: tables.Row) -> tuple[str, ...]:
