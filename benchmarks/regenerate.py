@@ -183,13 +183,14 @@ RESULTS: dict[str, tuple[str, ...]] = {
     # All of FSDP2's traffic, as it is and in block int8: the time of steps, then the loss after many steps.
     **{f"fsdp-{nodes}-1gbit": ("fsdp", "--nodes", str(nodes), "--rate", "1gbit") for nodes in (2, 4)},
     **{
-        f"fsdp-loss-{text}": (
+        f"fsdp-loss-{text}-{seed}": (
             *("fsdp", "--world", "2", "--steps", "300", "--sequences", "2", "--text", text),
-            *("--system", "fsdp,fsdp-int8"),
+            *("--system", "fsdp,fsdp-int8", "--seed", str(seed)),
         )
         for text in ("help", "licences")
+        for seed in range(3)
     },
-    "start": ("start", "--ranks", "16,64,200", "--repeats", "5"),
+    "start": ("start", "--ranks", "16,64,200", "--repeats", "3"),
     "calls-2-1gbit-50ms-small": ("calls.py", "--nodes", "2", "--round-trip", "50", "--elements", "256"),
     "calls-2-1gbit-50ms-resnet50": ("calls.py", "--nodes", "2", "--round-trip", "50", "--model", "resnet50"),
     **_onebit("1gbit", "gpt2"),
