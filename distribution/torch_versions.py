@@ -146,7 +146,7 @@ def _wheel(python: str, end: float) -> Path:
 
 
 def _run(command: Sequence[str | Path], end: float, log: Path) -> str:
-    """What the command prints. Raises Failed with its last line."""
+    """The output of a command. Raises Failed with the last line of the output."""
     words = [str(word) for word in command]
     try:
         left = max(1.0, end - time.monotonic())

@@ -43,7 +43,7 @@ from hipress.errors import HipressError
 
 _RANK = Path(__file__).with_name("rank.py")
 _ROOT = Path(__file__).parents[2]
-#: What a codec is cleared for, by the margin of its gap.
+#: The greatest gap with which a codec is cleared, by the level for which it then is.
 MARGINS = {"safe": SAFE, "economy": ECONOMY}
 #: Seconds between two looks at the file of results.
 _LOOK = 1.0
@@ -80,7 +80,8 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def grid_of(given: argparse.Namespace) -> Grid:
-    """What the command line asks for. Raises ValueError for an unknown method, HipressError for an unknown codec."""
+    """The part of the suite that the command line asks for. Raises ValueError for an unknown method, and HipressError
+    for an unknown codec."""
     unknown = [name for name in given.method if name not in METHODS]
     if unknown:
         raise ValueError(f"no method '{unknown[0]}'; there are {', '.join(METHODS)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command of benchmarks/fsdp/command.py, which says what it measures and which arguments it takes."""
+"""Runs benchmarks/fsdp/command.py; its docstring describes the benchmark and its arguments."""
 
 import sys
 from pathlib import Path

@@ -75,7 +75,7 @@ def _shard(model: ByteDecoder, system: str) -> None:
 
 @torch.no_grad()
 def _judged(model: nn.Module, text: Text, job: Job) -> float:
-    """With the exact weights: those that the optimizer has."""
+    """The loss of the optimizer's exact weights on text that is not in the training data."""
     whole = ByteDecoder(job.width, job.layers, job.context)
     with torch.no_grad():
         for kept, each in zip(whole.parameters(), model.parameters(), strict=True):

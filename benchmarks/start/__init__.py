@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the start of a job costs."""
+"""Measures the start of a job: time, processor time of rank 0, and bytes."""

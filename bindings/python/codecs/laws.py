@@ -37,7 +37,7 @@ class Breach:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a codec does with normal values, in a first step."""
+    """The size and the error of a codec's message of normal values, in a first step."""
 
     bits_per_value: float
     #: The squared error by the squared length of the gradient.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs by what a user has: a name, a CompLL program, or a class in Python."""
+"""Finds a codec by its name, by the file of a CompLL program, or by the module and name of a class in Python."""
 
 from __future__ import annotations
 

@@ -60,5 +60,10 @@ class LoadedCodec(Codec):
 
 def codec_text(name: str, options: dict[str, Any]) -> str:
     """The text of a codec with these options."""
-    said = ", ".join(f"{key}={str(each).lower() if isinstance(each, bool) else each}" for key, each in options.items())
+    said = ", ".join(f"{key}={value_text(each)}" for key, each in options.items())
     return f"{name}({said})" if said else name
+
+
+def value_text(value: Value) -> str:
+    """An option's value as it stands in a codec's text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -44,7 +44,7 @@ struct Landmark {
   }
 };
 
-/// What a rank tells another one of its memory.
+/// The answer of a rank that has tried to read another rank's memory.
 constexpr const char* kReadable = "1";
 constexpr const char* kNotReadable = "";
 

@@ -11,7 +11,9 @@ import torch
 
 from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument
-from hipress.torch.python_codecs import EncodeState, layout, register_codec
+from hipress.torch.python_codecs import EncodeState, layout, memory, register_codec
+from hipress.torch.python_codecs.declaration import declaration_of
+from hipress.torch.python_codecs.program import Program
 from tests.torch.python_codecs import codecs
 
 COUNTS = [1, 7, 255, 256, 257, 1023, 1024, 1025, 5000]
@@ -136,6 +138,49 @@ def test_a_message_that_leads_out_of_the_tensor_is_refused() -> None:
     message[-4:] = (10_000).to_bytes(4, "little")
     with pytest.raises(CorruptPayload, match=r"pytopk: decode raised IndexError: .*\(codecs.py, line \d+\)"):
         codec.decode(bytes(message), 100)
+
+
+class _OfAGpu(memory.HostMemory):
+    """The host's memory, as that of a GPU which is always done."""
+
+    is_host = False
+
+    def __init__(self, _index: int, _stream: int) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [codecs.PyInt8, codecs.PyThreshold])
+def test_on_a_gpu_a_bad_message_sets_the_error_and_an_empty_one_is_nan(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "gpu_memory", _OfAGpu)
+    declared = declaration_of(kind, None)
+    values = {name: value for name, value in (("error_feedback", False),) if declared.keeps_residual}
+    program = Program(declared, values, {})
+    good = _made(kind, **values).encode(2 * _values(100))
+    room = np.zeros(2000, np.uint8)
+    bad_place = good[:-4] + (10_000).to_bytes(4, "little")  # of PyInt8 another scale, which is no error
+    cases = [
+        (good, len(good), 0),
+        (b"\xff" * 50, 0, 0),
+        (b"\xff" * 50, 50, 1),
+        (good, len(good) - 1, 1),
+        (good, 3000, 1),
+    ]
+    cases += [(bad_place, len(good), 1)] if kind is codecs.PyThreshold else []
+    for message, size, wrong in cases:
+        room[: len(message)] = np.frombuffer(message, np.uint8)
+        output, error = np.ones(100, np.float32), np.full(1, 7, np.int32)
+        length = np.array([size], np.int32)
+        program.decode(
+            (0, 0), room.ctypes.data, 2000, length.ctypes.data, output.ctypes.data, 100, True, error.ctypes.data
+        )
+        assert error[0] == wrong, (message[:8], size)
+        if size == 0:
+            assert np.isnan(output).all()
+        elif wrong:
+            assert (output == 1).all()
+        else:
+            np.testing.assert_array_equal(output, 1 + _made(kind, **values).decode(good, 100))
 
 
 class _Parts:

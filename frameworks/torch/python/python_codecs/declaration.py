@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from hipress.codecs.typed import Value
+from hipress.codecs.typed import Value, value_text
 from hipress.errors import InvalidArgument
 
 #: The state in which HiPress keeps what a message did not hold.
@@ -45,9 +45,9 @@ class Declaration:
 
     def described_options(self) -> list[tuple[str, str, str]]:
         """The name, default and meaning of each option."""
-        options = [(name, text_of(value), type(value).__name__) for name, value in self.usual.items()]
+        options = [(name, value_text(value), type(value).__name__) for name, value in self.usual.items()]
         if self.keeps_residual:
-            options += [(name, text_of(value), meaning) for name, value, meaning in _OWN_OPTIONS]
+            options += [(name, value_text(value), meaning) for name, value, meaning in _OWN_OPTIONS]
         return options
 
     def read(self, texts: dict[str, str]) -> dict[str, Value]:
@@ -88,11 +88,6 @@ def declaration_of(kind: Any, name: str | None, source: str | None = None) -> De
         bool(getattr(kind, "error_feedback", True)),
         f"{zlib.crc32((source or _text_of(kind)).encode()):08x}",
     )
-
-
-def text_of(value: Value) -> str:
-    """An option's value as it stands in a codec's text."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _states_of(kind: type) -> tuple[str, ...]:

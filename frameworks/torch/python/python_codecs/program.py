@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import torch
 
-from hipress.codecs.typed import Value
-from hipress.errors import CorruptPayload, InvalidArgument
+from hipress.codecs.typed import Value, codec_text
+from hipress.errors import CorruptPayload, HipressError, InvalidArgument
 from hipress.torch.python_codecs import memory as memories
-from hipress.torch.python_codecs.declaration import OWN_OPTIONS, RESIDUAL, Declaration, text_of
+from hipress.torch.python_codecs.declaration import OWN_OPTIONS, RESIDUAL, Declaration
 from hipress.torch.python_codecs.encode_state import EncodeKey, EncodeState
 from hipress.torch.python_codecs.layout import Layout, bytes_of, head_of, layout_of, pack, read_head, shapes, unpack
 from hipress.torch.python_codecs.supplied import Supplied
@@ -41,12 +41,12 @@ class Program:
         self.states = [name for name in declaration.all_states if name != RESIDUAL or self._feeds_back]
         #: Whether an aggregator's encode differs from a worker's.
         self.merges_otherwise = bool(declaration.states) or self.gradient_factor != 1
-        said = ", ".join(
-            f"{option}={text_of(value)}"
+        said = {
+            option: value
             for option, value in values.items()
             if option not in OWN_OPTIONS or not option.endswith("_factor") or value != 1
-        )
-        self.signature = declaration.name + (f"({said})" if said else "") + f"#{declaration.fingerprint}"
+        }
+        self.signature = f"{codec_text(declaration.name, said)}#{declaration.fingerprint}"
 
     def refusal(self, _error: int) -> str:
         """The meaning of an error number that decode() writes."""
@@ -106,7 +106,8 @@ class Program:
             if memory.is_host and not _finite([given]):
                 return 0
             state = EncodeState(EncodeKey(*key), kept, memory.device, merged)
-            tensors = self._supplied.encode(given.clone(), state)
+            # A class gets finite values only; on a GPU the host does not know yet that others have no message.
+            tensors = self._supplied.encode(given.clone() if memory.is_host else given.nan_to_num(0, 0, 0), state)
             new = self._supplied.new_states(state, given)
             if self._feeds_back:
                 decoded = self._supplied.decode(tuple(each.clone() for each in tensors), count, memory.device)
@@ -116,9 +117,9 @@ class Program:
             pack(tensors, _head(layout, memory.device), memory.tensor(message, size, torch.uint8))
             for address, each in zip(after, new, strict=bool(after)):
                 memory.tensor(address, count, torch.float32).copy_(each)
-            finite = _finite([given, *new])
             if memory.is_host:
-                return size if finite else 0
+                return size if _finite(new) else 0
+            finite = _finite([given, *new])
             words = memory.tensor(result, 2, torch.int32)
             words[0] = finite * size
             words[1] = 0
@@ -149,7 +150,7 @@ class Program:
             self._decode_there(message, size, result, accumulate, memory.tensor(error, 1, torch.int32))
 
     def _values_of(self, message: torch.Tensor, count: int) -> torch.Tensor:
-        layout = read_head(message[:_MOST_HEAD].numpy().tobytes())
+        layout = read_head(message[:_MOST_HEAD].cpu().numpy().tobytes())
         expected = layout if self._supplied.has_any_length else self.layout(count)
         if layout != expected or len(message) != bytes_of(layout):
             raise CorruptPayload(
@@ -166,11 +167,10 @@ class Program:
         accumulate: bool,
         error: torch.Tensor,
     ) -> None:
-        """On a GPU, without waiting for it: it compares the message's layout with the trial's. Only for lengths that
-        depend on values the host must read them, and wait."""
-        layout, device = self.layout(len(result)), message.device
+        """On a GPU, without waiting for it: it compares the message's layout with the trial's."""
         if self._supplied.has_any_length:
-            layout = read_head(message[:_MOST_HEAD].cpu().numpy().tobytes())
+            return self._decode_any_length(message, size, result, accumulate, error)
+        layout, device = self.layout(len(result)), message.device
         expected, head = bytes_of(layout), _head(layout, device)
         if expected > len(message):
             error.fill_(1)
@@ -184,6 +184,28 @@ class Program:
         values = torch.where(refused, torch.nan, result + values if accumulate else values)
         result.copy_(torch.where(good | refused, values, result))
         error[0] = ~(good | refused)
+
+    def _decode_any_length(
+        self,
+        message: torch.Tensor,
+        size: torch.Tensor | None,
+        result: torch.Tensor,
+        accumulate: bool,
+        error: torch.Tensor,
+    ) -> None:
+        """The same for lengths that depend on values: the host reads the layout, and waits for it."""
+        length = len(message) if size is None else int(size)
+        if length == 0:
+            result.fill_(torch.nan)
+            error.zero_()
+            return
+        try:
+            values = self._values_of(message[:length], len(result))
+        except HipressError:
+            error.fill_(1)
+            return
+        result.copy_(result + values if accumulate else values)
+        error.zero_()
 
     def _fitting(self, tensors: tuple[torch.Tensor, ...], count: int, room: int) -> Layout:
         """The message's layout. Raises InvalidArgument if it is longer than the class has said, or another one."""
@@ -210,7 +232,7 @@ def _memory(place: tuple[int, int] | None) -> memories.Memory:
 def _finite(vectors: list[torch.Tensor]) -> torch.Tensor:
     # The least and the greatest value take one pass over memory; a NaN is both.
     ends = [end for vector in vectors for end in torch.aminmax(vector)]
-    return torch.isfinite(torch.stack(ends)).all()
+    return torch.isfinite(torch.stack(ends)).all() if ends else torch.tensor(True)
 
 
 def _without_autocast(device: torch.device) -> torch.autocast:
