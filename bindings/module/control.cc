@@ -103,9 +103,10 @@ py::list noticesOf(const py::object& self) {
 }
 
 py::list allgather(const std::shared_ptr<ControlPlane>& plane, const std::string& key, const py::bytes& value,
-                   double timeout) {
-  const auto values = interruptibly([plane, key, given = std::string(value), limit = milliseconds(timeout)] {
-    return plane->allgather(key, given, limit);
+                   double timeout, const ProcessSet& among) {
+  const Milliseconds limit = milliseconds(timeout);
+  const auto values = interruptibly([plane, key, given = std::string(value), limit, among] {
+    return plane->allgather(key, given, limit, among);
   });
   py::list list;
   for (const std::string& one : values) list.append(py::bytes(one));
@@ -206,16 +207,17 @@ void bindControl(py::module_& module) {
   py::class_<ControlPlane, std::shared_ptr<ControlPlane>>(module, "ControlPlane", py::dynamic_attr())
       .def_property_readonly("rank", &ControlPlane::rank)
       .def_property_readonly("world_size", &ControlPlane::worldSize)
-      .def("allgather", &allgather, py::arg("key"), py::arg("value"), py::arg("timeout"))
+      .def("allgather", &allgather, py::arg("key"), py::arg("value"), py::arg("timeout"),
+           py::arg("among") = ProcessSet{})
       .def("alltoall", &alltoall, py::arg("key"), py::arg("values"), py::arg("timeout"))
       .def(
           "declare",
           [](ControlPlane& plane, const std::string& name, const std::string& specification, bool transient,
-             double timeout) {
-            return plane.declare({{name, specification, transient}}, milliseconds(timeout)).front();
+             double timeout, const ProcessSet& among) {
+            return plane.declare({{name, specification, transient}}, milliseconds(timeout), among).front();
           },
           py::arg("name"), py::arg("specification"), py::arg("transient") = false, py::arg("timeout") = 60.0,
-          NoGil())
+          py::arg("among") = ProcessSet{}, NoGil())
       .def(
           "abort",
           [](ControlPlane& plane, const std::string& kind, const std::string& message) {

@@ -298,6 +298,7 @@ void bindEngine(py::module_& module) {
   py::class_<Engine, std::shared_ptr<Engine>>(module, "Engine")
       .def_property_readonly("rank", &Engine::rank)
       .def_property_readonly("world_size", &Engine::worldSize)
+      .def_property_readonly("hosts", [](const Engine& engine) { return engine.options().hosts; })
       .def("declare", &Engine::declare, py::arg("specs"), py::call_guard<py::gil_scoped_release>())
       .def(
           "announce", [](Engine& engine, const TensorSpec& spec) { return engine.announce(spec); },
@@ -335,17 +336,17 @@ void bindEngine(py::module_& module) {
       .def(
           "allgather",
           [](const std::shared_ptr<Engine>& engine, const std::string& key, const py::bytes& value,
-             std::optional<double> timeout) {
+             std::optional<double> timeout, const ProcessSet& among) {
             const Milliseconds limit = timeout ? milliseconds(*timeout) : engine->options().timeout;
-            const auto gathered = interruptibly([engine, key, limit, text = std::string(value)] {
-              return engine->control().allgather(key, text, limit);
+            const auto gathered = interruptibly([engine, key, limit, among, text = std::string(value)] {
+              return engine->control().allgather(key, text, limit, among);
             });
             py::list result;
             for (const auto& each : gathered) result.append(py::bytes(each));
             return result;
           },
-          py::arg("key"), py::arg("value"), py::arg("timeout") = py::none(),
-          "Small values of all ranks through the control plane; index: the rank.")
+          py::arg("key"), py::arg("value"), py::arg("timeout") = py::none(), py::arg("among") = ProcessSet{},
+          "Small values of the ranks of a process set through the control plane; index: the position in it.")
       .def(
           "state",
           [](Engine& engine, const std::string& tensor, const std::string& role, const std::string& state) {

@@ -39,13 +39,15 @@ Collective collectiveFromName(const std::string& name) {
 }
 
 void bindTensorSpec(py::module_& module) {
+  module.def("process_set_text", &textOf, py::arg("ranks"), "Every rank of a process set, in few words.");
   py::class_<TensorSpec>(module, "TensorSpec")
       .def(py::init([](std::string name, const std::string& collective, const std::string& dtype,
                        uint64_t count, std::string shape, const std::string& op, double prescale,
                        double postscale, int root, std::string codec, std::string topology, int partitions,
                        uint64_t minCompressBytes, std::string group, int priority, bool transient,
                        std::shared_ptr<Device> device, uint64_t rows, std::vector<uint64_t> received,
-                       std::vector<uint64_t> sent, bool trimmed, int64_t greatest, std::string lastingName) {
+                       std::vector<uint64_t> sent, bool trimmed, int64_t greatest, std::string lastingName,
+                       ProcessSet among) {
              TensorSpec spec;
              spec.name = std::move(name);
              spec.lastingName = std::move(lastingName);
@@ -55,6 +57,7 @@ void bindTensorSpec(py::module_& module) {
              spec.device = std::move(device);
              spec.priority = priority;
              spec.transient = transient;
+             spec.among = std::move(among);
              const ReduceOptions reduce{reductionFromName(op), prescale, postscale};
              switch (collectiveFromName(collective)) {
                case Collective::kAllreduce:
@@ -84,7 +87,7 @@ void bindTensorSpec(py::module_& module) {
            py::arg("group") = "", py::arg("priority") = 0, py::arg("transient") = false,
            py::arg("device") = py::none(), py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
            py::arg("sent") = std::vector<uint64_t>{}, py::arg("trimmed") = false, py::arg("greatest") = 0,
-           py::arg("lasting_name") = "")
+           py::arg("lasting_name") = "", py::arg("among") = ProcessSet{})
       .def_readonly("name", &TensorSpec::name)
       .def("describe", &TensorSpec::describe);
 }

@@ -82,17 +82,21 @@ class Runtime:
         self.kept: dict[Any, Any] = {}
         #: The adapters' current steps.
         self.steps: weakref.WeakSet[unfinished.Step] = weakref.WeakSet()
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._gpus: dict[int, _core.Device] = {}
         self._trace = ""  # the file of the trace; empty: no trace is recorded
         if options.trace:
             self.start_trace(options.trace)
         load_core().set_current_engine(self.engine)
 
-    def numbered(self, name: str) -> str:
-        """`name` in the first call, then `name#2`, `name#3` and so on: equal on all ranks, which call in one order."""
-        self._counts[name] += 1
-        return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
+    def numbered(self, name: str, scope: str = "") -> str:
+        """`name` in the first call, then `name#2`, `name#3` and so on: equal on all ranks, which call in one order.
+
+        `scope`: the calls of each scope count apart, such as those of a process set.
+        """
+        self._counts[name, scope] += 1
+        number = self._counts[name, scope]
+        return name if number == 1 else f"{name}#{number}"
 
     def gpu(self, ordinal: int) -> _core.Device:
         """The engine's device for the GPU with this CUDA number. Raises Unsupported, which says what is missing."""

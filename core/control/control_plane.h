@@ -16,6 +16,7 @@
 #include "core/authentication/sha256.h"
 #include "core/base/error.h"
 #include "core/base/failure.h"
+#include "core/base/process_set.h"
 #include "core/base/time.h"
 
 namespace hipress {
@@ -68,10 +69,11 @@ class ControlPlane {
   /// When the call returns, the old handler does not run and will not run again.
   virtual void onNotice(NoticeHandler handler) = 0;
 
-  /// The values of all ranks under `key`; index: the rank. Returns when all ranks have called it with this
-  /// key. After that the key may be used again. A value has at most 64 MiB.
+  /// The values of the ranks `among` under `key`; index: the position of the rank in the set. Returns when
+  /// these ranks have called it with this key. After that the key may be used again. A value has at most
+  /// 64 MiB. Throws InvalidArgument if this rank is not in the set, or if ranks give different sets.
   virtual std::vector<std::string> allgather(const std::string& key, const std::string& value,
-                                             Milliseconds timeout) = 0;
+                                             Milliseconds timeout, const ProcessSet& among = {}) = 0;
 
   /// Gives each rank a text of its own: `values` has one for each rank, and the result has the ones that all
   /// ranks have given this rank. So a rank's bytes do not grow with the texts for others. Otherwise as
@@ -84,12 +86,14 @@ class ControlPlane {
   /// waits for its answer only. The declaration of the first rank counts: rank 0 compares the specification
   /// with it. For the first difference the call throws Mismatch, rank 0 takes no tensor behind it, and the
   /// ranks that declared the tensor earlier get the notice kConflict. Rank 0 drops a transient tensor when
-  /// all ranks have declared it; a later declaration is a new tensor.
-  virtual std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds timeout) = 0;
+  /// all ranks `among` have declared it; a later declaration is a new tensor.
+  virtual std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds timeout,
+                                        const ProcessSet& among = {}) = 0;
 
   /// As declare(), but returns at once: `onDeclared` is called once, on the control plane's thread or within
   /// this call. It must not block or throw. It fails when the connection ends, and has no deadline.
-  virtual void declareSoon(std::vector<Declaration> tensors, OnDeclared onDeclared) = 0;
+  virtual void declareSoon(std::vector<Declaration> tensors, const ProcessSet& among,
+                           OnDeclared onDeclared) = 0;
 
   /// Asks a service at rank 0 by its name (service.h). Waits for rank 0 only, for at most
   /// `timeout`.

@@ -65,11 +65,11 @@ class LocalControl final : public ControlPlane {
   Digest deriveKey(std::string_view purpose) const override { return hmacSha256(hub_->token, purpose); }
   void onNotice(NoticeHandler handler) override { port_->notices.setHandler(std::move(handler)); }
 
-  std::vector<std::string> allgather(const std::string& key, const std::string& value,
-                                     Milliseconds timeout) override {
+  std::vector<std::string> allgather(const std::string& key, const std::string& value, Milliseconds timeout,
+                                     const ProcessSet& among) override {
     checkSize("the key", key.size(), kMaxText);
     checkSize("the value", value.size(), kMaxValue);
-    return valuesOf(call(AllgatherRequest{key, value, timeout}));
+    return valuesOf(call(AllgatherRequest{key, value, timeout, false, among}));
   }
 
   std::vector<std::string> alltoall(const std::string& key, const std::vector<std::string>& values,
@@ -77,20 +77,22 @@ class LocalControl final : public ControlPlane {
     return partsOf(call(alltoallRequest(key, values, timeout, worldSize_)), worldSize_);
   }
 
-  std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds) override {
+  std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds,
+                                const ProcessSet& among) override {
     checkSizes(tensors);
     const size_t count = tensors.size();
-    return numbersOf(call(DeclareRequest{std::move(tensors)}), count);
+    return numbersOf(call(DeclareRequest{std::move(tensors), among}), count);
   }
 
   /// The ledger of one process answers within the call.
-  void declareSoon(std::vector<Declaration> tensors, OnDeclared onDeclared) override {
+  void declareSoon(std::vector<Declaration> tensors, const ProcessSet& among,
+                   OnDeclared onDeclared) override {
     checkSizes(tensors);
     std::vector<uint32_t> numbers;
     Failure failure;
     try {
       const size_t count = tensors.size();
-      numbers = numbersOf(call(DeclareRequest{std::move(tensors)}), count);
+      numbers = numbersOf(call(DeclareRequest{std::move(tensors), among}), count);
     } catch (const Error& error) {
       failure = failureOf(error);
     }

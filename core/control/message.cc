@@ -19,20 +19,32 @@ std::string_view shortened(std::string_view message) {
   return message.substr(0, kMaxMessage);
 }
 
+std::string withSet(FrameWriter& writer, const ProcessSet& among) {
+  writer.number(static_cast<uint32_t>(among.size()));
+  for (const int rank : among) writer.number(static_cast<int32_t>(rank));
+  return writer.finish();
+}
+
+ProcessSet readSet(FrameReader& reader) {
+  ProcessSet among;
+  for (auto count = reader.number<uint32_t>(); count > 0; --count) among.push_back(reader.number<int32_t>());
+  return among;
+}
+
 struct RequestWriter {
   uint64_t call;
 
   std::string operator()(const AllgatherRequest& r) const {
     FrameWriter writer(FrameType::kAllgather);
     writer.number(call).text(r.key).text(r.value).number(wireDuration(r.timeout));
-    return writer.number<uint8_t>(r.apart).finish();
+    return withSet(writer.number<uint8_t>(r.apart), r.among);
   }
   std::string operator()(const DeclareRequest& r) const {
     FrameWriter writer(FrameType::kDeclare);
     writer.number(call).number(static_cast<uint32_t>(r.tensors.size()));
     for (const Declaration& tensor : r.tensors)
       writer.text(tensor.name).text(tensor.specification).number<uint8_t>(tensor.transient);
-    return writer.finish();
+    return withSet(writer, r.among);
   }
   std::string operator()(const AskRequest& r) const {
     return FrameWriter(FrameType::kAsk).number(call).text(r.service).text(r.question).finish();
@@ -52,6 +64,7 @@ Request readRequest(FrameType type, FrameReader& reader) {
       AllgatherRequest request{reader.text(kMaxText), reader.text(kMaxValue)};
       request.timeout = reader.duration();
       request.apart = reader.number<uint8_t>() != 0;
+      request.among = readSet(reader);
       return request;
     }
     case FrameType::kDeclare: {
@@ -62,6 +75,7 @@ Request readRequest(FrameType type, FrameReader& reader) {
         tensor.specification = reader.text(kMaxText);
         tensor.transient = reader.number<uint8_t>() != 0;
       }
+      request.among = readSet(reader);
       return request;
     }
     case FrameType::kAsk:

@@ -8,15 +8,16 @@
 //   HELLO      magic, version, rank, ..., nonce   CHALLENGE  nonce
 //   PROOF      the rank's proof                   WELCOME  u32 world size, rank 0's proof
 //   ALLGATHER  u64 call, key, value,              REFUSED  u8 error, text
-//              u64 timeout, u8 apart
+//              u64 timeout, u8 apart, set
 //   DECLARE    u64 call, u32 count,               VALUE    u64 call, text
-//              count × (name, text, u8)           REPLY    u64 call, u8 error or 0, text, u32 count,
+//              count × (name, text, u8), set      REPLY    u64 call, u8 error or 0, text, u32 count,
 //   ASK        u64 call, service, question                 count × u32 number
 //   ABORT      u64 call, u8 error, text
 //   LEAVE      u64 call, u64 linger, text         NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
 //   BEAT       nothing                            BEAT     nothing
 //
-// The numbers in a reply are those of the declared tensors, or the answer to a question.
+// A set is a u32 count and the i32 ranks of a process set; none: all ranks. The numbers in a reply are those
+// of the declared tensors, or the answer to a question.
 //
 // Each value of an allgather travels as a VALUE before the REPLY. So the largest frame has one value, for any
 // number of ranks. Of an all-to-all (`apart`) each rank gets one VALUE, with the parts of all ranks for it.
@@ -34,7 +35,7 @@
 namespace hipress::control {
 
 inline constexpr uint32_t kMagic = 0x43505248;  // "HRPC"
-inline constexpr uint16_t kProtocolVersion = 7;
+inline constexpr uint16_t kProtocolVersion = 8;
 inline constexpr size_t kFrameHeader = 5;
 inline constexpr size_t kMaxFrame = kMaxValue + 4 * kMaxText;  ///< The largest payload: a value and texts.
 inline constexpr size_t kMaxHandshakeFrame = 4096;             ///< Rank 0 keeps no more bytes of a stranger.

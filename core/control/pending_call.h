@@ -114,7 +114,7 @@ inline AllgatherRequest alltoallRequest(const std::string& key, const std::vecto
   if (values.size() != static_cast<size_t>(worldSize))
     throw invalidArgument("an all-to-all among " + std::to_string(worldSize) + " ranks has " +
                           std::to_string(values.size()) + " values");
-  AllgatherRequest request{key, joinParts(values), timeout, true};
+  AllgatherRequest request{key, joinParts(values), timeout, true, {}};
   checkSize("the key", key.size(), kMaxText);
   checkSize("all values together", request.value.size(), kMaxValue);
   return request;

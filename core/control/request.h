@@ -30,10 +30,12 @@ struct AllgatherRequest {
   Milliseconds timeout{0};
   bool apart =
       false;  ///< An all-to-all: the value has a part for each rank (wire/parts.h), so has the reply.
+  ProcessSet among = {};
 };
 
 struct DeclareRequest {
   std::vector<Declaration> tensors;
+  ProcessSet among = {};
 };
 
 struct AskRequest {

@@ -28,7 +28,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hipress import _core
 from hipress.adapter import collectives
 from hipress.adapter.state_blocks import block_key, block_of, check_block, length_of, set_block, values_of
 from hipress.adapter.synchronizer import TensorDescription, TensorList
@@ -49,7 +48,7 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
     """A copy of this rank's states. It asks no other rank. Raises InvalidArgument within a step, NotInitialized."""
     engine = tensors.engine
     tensors.set_loss_scale(1.0)  # what a file has does not depend on the loss scale of its last step
-    states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, engine.world_size, engine.rank, tensors.steps], np.int64)}
+    states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, *_place(tensors), tensors.steps], np.int64)}
     for index, tensor in enumerate(tensors.as_saved()):
         name, handle = tensor.name, tensors.handle(index)
         steps, random, stretches, kept = engine.kept_states(handle)
@@ -94,7 +93,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
             "workers": {name: _workers(own, name) for name, each in parts.items() if each.keys() - {_RESIDUAL}},
         }
 
-    (own, parts), gathered = _agreed(tensors.engine, described, compared)
+    (own, parts), gathered = _agreed(tensors, described, compared)
     operations = []
     blocks: dict[str, dict[str, int]] = {}
     for index, tensor in enumerate(tensors.as_saved()):
@@ -106,10 +105,10 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
             zeros = np.zeros(length_of(tensor.count, block), np.float32)
             values = parts[tensor.name].setdefault(part, zeros)
             label = f"codec_states.{tensors.name(index)}.{part}"
-            operations.append(collectives.allreduce(values, values, name=label))
+            operations.append(collectives.allreduce(values, values, name=label, process_set=tensors.process_set))
     for operation in operations:
         operation.wait()
-    about = {_ABOUT: np.array([_FORMAT, tensors.engine.world_size, -1, tensors.steps], np.int64)}
+    about = {_ABOUT: np.array([_FORMAT, _place(tensors)[0], -1, tensors.steps], np.int64)}
     return {**about, **_as_mean(tensors, own, parts, blocks, [each["workers"] for each in gathered])}
 
 
@@ -244,7 +243,7 @@ def load_lists(
         return made
 
     made, _ = _agreed(
-        lists[0][0].engine,
+        lists[0][0],
         checked,
         lambda made: {
             "the number of steps in codecs' states": ", ".join(
@@ -332,15 +331,15 @@ def _as_arrays(states: Any, to_array: Callable[[Any], Array]) -> dict[str, Array
 
 
 def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: bool) -> dict[str, Array]:
-    engine = tensors.engine
+    here = _place(tensors)
     if not several:
         (given,) = saved
         _check(tensors, given)
         world, rank = (int(each) for each in given[_ABOUT][1:3])
-        if rank >= 0 and (world, rank) != (engine.world_size, engine.rank):
+        if rank >= 0 and (world, rank) != here:
             raise InvalidArgument(
                 f"the codecs' states are of rank {rank} of {world} alone (exact=True), and this is rank "
-                f"{engine.rank} of {engine.world_size}: load a list with the states of all {world} ranks, or save them "
+                f"{here[1]} of {here[0]}: load a list with the states of all {world} ranks, or save them "
                 "without exact=True"
             )
         return given
@@ -352,7 +351,12 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
             "a list of codecs' states has the states of all ranks (exact=True), in their order; here the ranks are "
             f"{[rank for _, rank in about]} of {sorted({world for world, _ in about})}"
         )
-    return saved[engine.rank] if len(saved) == engine.world_size else _mean_of(tensors, saved)
+    return saved[here[1]] if len(saved) == here[0] else _mean_of(tensors, saved)
+
+
+def _place(tensors: TensorList) -> tuple[int, int]:
+    """The number of ranks that synchronise the tensors, and the position of this rank among them."""
+    return tensors.process_set.size(), tensors.process_set.rank()
 
 
 def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
@@ -380,7 +384,7 @@ def _restored(tensors: TensorList, given: States) -> list[Any]:
     """The states in the form that Engine.restore_states() takes."""
     world = int(given[_ABOUT][1])
     # With op=Sum, the sum over another number of ranks must get the same total of the residuals.
-    factor = world / tensors.engine.world_size if tensors.options.op.name == "sum" else 1.0
+    factor = world / _place(tensors)[0] if tensors.options.op.name == "sum" else 1.0
     restored = []
     names = _state_names(given)
     for tensor in tensors.as_saved():
@@ -468,7 +472,7 @@ def _steps_text(states: States, tensors: TensorList) -> str:
 
 
 def _agreed(
-    engine: _core.Engine, make: Callable[[], _Result], compared: Callable[[_Result], dict[str, Any]]
+    tensors: TensorList, make: Callable[[], _Result], compared: Callable[[_Result], dict[str, Any]]
 ) -> tuple[_Result, list[dict[str, Any]]]:
     """The result of `make()` on this rank and of `compared()` on all ranks. Every rank raises if `make()` raises on one
     rank, or if the texts in the results of `compared()` differ.
@@ -482,17 +486,17 @@ def _agreed(
     except HipressError as raised:
         error = raised
     own = {"error": str(error)} if error is not None or made is None else compared(made)
-    gathered = [json.loads(each) for each in engine.allgather("codec states", json.dumps(own).encode())]
+    gathered = [json.loads(each) for each in tensors.gather("codec states", json.dumps(own).encode())]
     if error is not None:
         raise error
-    for rank, theirs in enumerate(gathered):
+    for rank, theirs in zip(tensors.process_set.ranks or (), gathered, strict=True):
         if "error" in theirs:
             raise Mismatch(f"rank {rank} refused, so nothing was changed on any rank: {theirs['error']}")
         for key, value in own.items():
             if isinstance(value, str) and theirs[key] != value:
                 raise Mismatch(
-                    f"the ranks differ in {key}: rank {engine.rank} has {value}, rank {rank} has {theirs[key]}; all "
-                    "ranks save and load codecs' states between the same steps"
+                    f"the ranks differ in {key}: rank {tensors.engine.rank} has {value}, rank {rank} has "
+                    f"{theirs[key]}; all ranks save and load codecs' states between the same steps"
                 )
     assert made is not None
     return made, gathered

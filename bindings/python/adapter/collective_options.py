@@ -26,7 +26,7 @@ class AllreduceOptions(CollectiveOptions, total=False):
         float, Option("Each rank multiplies its values by it before ranks combine them.", default=1.0)
     ]
     postscale_factor: Annotated[float, Option("HiPress multiplies the combined values by it.", default=1.0)]
-    process_set: Annotated[ProcessSet, Option("Horovod's; all ranks are the only set.", default=global_process_set)]
+    process_set: Annotated[ProcessSet, Option("The ranks that combine their values.", default=global_process_set)]
 
 
 class CompressedAllreduceOptions(AllreduceOptions, total=False):

@@ -8,9 +8,10 @@ once; `wait()` of the operation returns the result, an array like the input.
     operation = collectives.allgather(array, name="x")
     result = operation.wait()
 
-Every rank starts an operation with the same name, element type and options; ranks match operations without a name by
-the order of the calls. A buffer must not change before `wait()` has returned. All raise InvalidArgument, Unsupported,
-Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; `wait()` raises the errors that occur later.
+Every rank of `process_set` starts an operation with the same name, element type and options; ranks match operations
+without a name by the order of the calls in the set. A buffer must not change before `wait()` has returned. All raise
+InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; `wait()` raises the errors
+that occur later.
 
 An adapter whose operators submit tensors themselves (on GPUs, or without a wait) calls declare() with these operators.
 """
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.operations import Operation, Submitted, in_flight
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp
 from hipress.errors import InvalidArgument
 
@@ -44,6 +46,7 @@ def declare(
     shape: Sequence[int],
     count: int | None = None,
     order: str = "",
+    process_set: ProcessSet = global_process_set,
     **options: Any,
 ) -> Operation[_Result]:
     """Starts a collective whose result has a size that is known in advance.
@@ -54,9 +57,10 @@ def declare(
         result: the result of `wait()`.
         count: number of elements as the core counts them, if it is not the shape's: a complex one counts twice.
         order: text of the memory order, which ranks compare with the shape; empty for row-major.
+        process_set: the ranks that call it.
         options: the other fields of TensorSpec.
     """
-    full_name = in_flight(kind, name)
+    full_name = in_flight(kind, name, check(process_set))
     try:
         spec = load_core().TensorSpec(
             full_name,
@@ -65,6 +69,7 @@ def declare(
             count=math.prod(shape) if count is None else count,
             shape=str(list(shape)) + order,
             transient=True,
+            among=process_set.among,
             **options,
         )
         handle = runtime.current().engine.announce(spec)
@@ -83,9 +88,9 @@ def check_codec_needs_name(name: str | None, codec: str) -> None:
         )
 
 
-def divided_rows(rows: int) -> int:
+def divided_rows(rows: int, process_set: ProcessSet = global_process_set) -> int:
     """Number of rows, of `rows`, that a reducescatter gives this rank; lower ranks may get one row more."""
-    size, rank = runtime.size(), runtime.rank()
+    size, rank = process_set.size(), process_set.rank()
     return rows // size + (rank < rows % size)
 
 
@@ -107,6 +112,7 @@ def allreduce(
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
+    process_set: ProcessSet = global_process_set,
 ) -> Operation[Buffer]:
     """Combines all ranks' values into `output`, which may be `values`; without `output`, into a new array."""
     check_codec_needs_name(name, codec)
@@ -122,15 +128,22 @@ def allreduce(
         codec=codec,
         topology=topology,
         partitions=partitions,
+        process_set=process_set,
     )
 
 
 def broadcast(
-    values: Buffer, output: Buffer | None = None, *, root_rank: int, dtype: str | None = None, name: str | None = None
+    values: Buffer,
+    output: Buffer | None = None,
+    *,
+    root_rank: int,
+    dtype: str | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Operation[Buffer]:
     """Sends rank `root_rank`'s values into `output`, which may be `values`; without `output`, into a new array."""
     output = np.empty_like(values) if output is None else output
-    return _submitted("broadcast", values, output, dtype, name, root=root_rank)
+    return _submitted("broadcast", values, output, dtype, name, root=root_rank, process_set=process_set)
 
 
 def reducescatter(
@@ -141,10 +154,11 @@ def reducescatter(
     op: ReduceOp = Average,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> Operation[Buffer]:
     """This rank's rows of the combination of all ranks' values: divided_rows() of them."""
     check_has_rows(values.shape, "reducescatter", name)
-    output = np.empty((divided_rows(len(values)), *values.shape[1:]), values.dtype)
+    output = np.empty((divided_rows(len(values), process_set), *values.shape[1:]), values.dtype)
     return _submitted(
         "reducescatter",
         values,
@@ -155,33 +169,50 @@ def reducescatter(
         prescale=prescale_factor,
         postscale=postscale_factor,
         rows=len(values),
+        process_set=process_set,
     )
 
 
-def allgather(values: Buffer, *, dtype: str | None = None, name: str | None = None) -> Operation[Buffer]:
+def allgather(
+    values: Buffer,
+    *,
+    dtype: str | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Operation[Buffer]:
     """The rows of all ranks, in rank order. Ranks may have different numbers of rows, or no rows."""
-    return allgather_with_rows(values, dtype=dtype, name=name).then(lambda gathered: gathered[0])
+    gathering = allgather_with_rows(values, dtype=dtype, name=name, process_set=process_set)
+    return gathering.then(lambda gathered: gathered[0])
 
 
 def allgather_with_rows(
-    values: Buffer, *, dtype: str | None = None, name: str | None = None
+    values: Buffer,
+    *,
+    dtype: str | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Operation[tuple[Buffer, list[int]]]:
     """Does as allgather(); the result also has a list of the number of rows of each rank."""
     check_has_rows(values.shape, "allgather", name)
-    return _moved("allgather", values, [len(values)], dtype, name)
+    return _moved("allgather", values, [len(values)], dtype, name, process_set)
 
 
 def alltoall(
-    values: Buffer, splits: Any = None, *, dtype: str | None = None, name: str | None = None
+    values: Buffer,
+    splits: Any = None,
+    *,
+    dtype: str | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Operation[tuple[Buffer, list[int]]]:
-    """Sends the first `splits[0]` rows to rank 0, the next `splits[1]` rows to rank 1, and so on; without `splits`,
-    every rank gets equally many.
+    """Sends the first `splits[0]` rows to the first rank of the set, the next `splits[1]` rows to the second one, and
+    so on; without `splits`, every rank gets equally many.
 
     `splits`: a sequence of integers, or an array of an integer type. The result is the rows from all ranks, in rank
     order, and a list of the number of rows of each rank.
     """
     check_has_rows(values.shape, "alltoall", name)
-    size = runtime.size()
+    size = check(process_set).size()
     label = name or "a tensor"
     if splits is None:
         if len(values) % size != 0:
@@ -195,7 +226,7 @@ def alltoall(
             f"alltoall of '{label}': splits {list(splits)} must be one number for each of {size} ranks, 0 or more, "
             f"which add up to the {len(values)} rows"
         )
-    return _moved("alltoall", values, splits, dtype, name)
+    return _moved("alltoall", values, splits, dtype, name, process_set)
 
 
 def _integers(splits: Any, label: str) -> list[int]:
@@ -208,12 +239,12 @@ def _integers(splits: Any, label: str) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def barrier() -> Operation[None]:
-    """Ends when every rank has started it."""
+def barrier(process_set: ProcessSet = global_process_set) -> Operation[None]:
+    """Ends when every rank of the set has started it."""
     nothing = np.empty(0, np.uint8)
     engine = runtime.current().engine
-    name = runtime.current().numbered("barrier")
-    sizes = [0] * runtime.size()
+    name = check(process_set).numbered("barrier")
+    sizes = [0] * process_set.size()
     return declare(
         "allgather",
         name,
@@ -222,6 +253,7 @@ def barrier() -> Operation[None]:
         dtype="uint8",
         shape=[0],
         received=sizes,
+        process_set=process_set,
     )
 
 
@@ -241,12 +273,12 @@ def _submitted(
 
 
 def _moved(
-    kind: str, values: Buffer, rows: Sequence[int], dtype: str | None, name: str | None
+    kind: str, values: Buffer, rows: Sequence[int], dtype: str | None, name: str | None, process_set: ProcessSet
 ) -> Operation[tuple[Buffer, list[int]]]:
     """Starts an allgather or alltoall; the result is the rows, and a list of the number of rows of each rank."""
     core = load_core()
     row = values.shape[1:]
-    full_name = in_flight(kind, name)
+    full_name = in_flight(kind, name, check(process_set))
     try:
         spec = core.TensorSpec(
             full_name,
@@ -255,6 +287,7 @@ def _moved(
             count=0,
             shape="[" + ", ".join(["*", *map(str, row)]) + "]",
             transient=True,
+            among=process_set.among,
         )
         blocks = core.move_blocks(runtime.current().engine, spec, values, math.prod(row), list(rows))
     except BaseException:

@@ -13,8 +13,8 @@ from hipress.adapter.automatic_codec import check_no_accuracy, refuse_automatic_
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.compression import Compressing, NoneCompressor, codec_of, compressor_of
 from hipress.adapter.optim.optimizer_traits import traits_of
-from hipress.adapter.planned import PlanArgument, plan_of, warn_of_codecs
-from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.planned import PlanArgument, is_automatic, plan_of, warn_of_codecs
+from hipress.adapter.process_sets import ProcessSet, check_all_ranks, global_process_set, of_gradients
 from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
@@ -73,7 +73,13 @@ class HorovodOptions(TypedDict, total=False):
             at_least=0,
         ),
     ]
-    process_set: Annotated[ProcessSet, Option("Horovod's; all ranks are the only set.", default=global_process_set)]
+    process_set: Annotated[
+        ProcessSet,
+        Option(
+            "The ranks that combine their gradients, from add_process_set(). A rank that is not in it trains alone.",
+            default=global_process_set,
+        ),
+    ]
 
 
 class GradientOptions(GradientTravel, HorovodOptions, total=False):
@@ -86,6 +92,7 @@ def gradient_options(
     gradient_predivide_factor: float = 1.0,
     op: ReduceOp = Average,
     optimizer: Any = None,
+    process_set: ProcessSet = global_process_set,
     **travel: "Unpack[GradientTravel]",
 ) -> SynchronizationOptions:
     """Checks the options and returns those of a TensorList. Raises InvalidArgument, also if the plan cannot be read.
@@ -106,6 +113,9 @@ def gradient_options(
         raise InvalidArgument(
             f"compression={compression!r} decides how each gradient travels: give it without plan and codec_for"
         )
+    ranks = of_gradients(process_set)
+    if is_automatic(plan):
+        check_all_ranks(process_set, 'plan="auto" or codec="auto"')
     options = SynchronizationOptions(
         codec=codec,
         topology=how["topology"],
@@ -115,7 +125,8 @@ def gradient_options(
         prescale_factor=1.0 / gradient_predivide_factor,
         postscale_factor=gradient_predivide_factor,
         codec_for=dict(how["codec_for"] or {}),
-        plan=plan_of(plan, codec, how["topology"]),
+        process_set=ranks,
+        plan=plan_of(plan, codec, how["topology"], ranks.size()),
     )
     return options if optimizer is None else for_optimizer(options, optimizer, plan)
 

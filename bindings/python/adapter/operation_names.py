@@ -6,13 +6,16 @@ from __future__ import annotations
 import threading
 
 from hipress import runtime
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.errors import InvalidArgument
 
 _CALLER = "thread of unnamed operations"
 
 
-def operation_name(kind: str, name: str | None, *, foreign_threads: bool = True) -> str:
-    """The name of an operation of this `kind`: the given name, or else the next number of this process.
+def operation_name(
+    kind: str, name: str | None, process_set: ProcessSet = global_process_set, *, foreign_threads: bool = True
+) -> str:
+    """The name of an operation of this `kind`: the given name, or else the next number of this process in the set.
 
     All kinds share one sequence of numbers: ranks with calls in different orders get a Mismatch and do not wait for
     each other.
@@ -25,7 +28,7 @@ def operation_name(kind: str, name: str | None, *, foreign_threads: bool = True)
     several threads may differ between ranks, and an operation could receive the values of another operation.
     """
     if name:
-        return f"{kind}.{name}"
+        return process_set.named(f"{kind}.{name}")
     process = runtime.current()
     thread = threading.current_thread()
     if isinstance(thread, threading._DummyThread):
@@ -37,4 +40,4 @@ def operation_name(kind: str, name: str | None, *, foreign_threads: bool = True)
             f"{kind} without a name in thread '{thread.name}': ranks match operations without names by the order of "
             "calls in one thread, the first that called; give the operation a name, the same on all ranks"
         )
-    return process.numbered("unnamed")
+    return process_set.named(process_set.numbered("unnamed"))

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from hipress import runtime
 from hipress.adapter.operation_names import operation_name
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.errors import DuplicateName, HipressError, InvalidArgument
 
 _Result = TypeVar("_Result")
@@ -94,13 +95,13 @@ def grouped(operations: Sequence[Operation[_Result]]) -> Operation[list[_Result]
     return Operation(names, operations, list)
 
 
-def in_flight(kind: str, name: str | None) -> str:
+def in_flight(kind: str, name: str | None, process_set: ProcessSet = global_process_set) -> str:
     """The operation's name, which counts as in flight from here on.
 
     Raises DuplicateName if an operation of that name is in flight, and the errors of operation_name().
     """
     process = runtime.current()
-    full = operation_name(kind, name)
+    full = operation_name(kind, name, process_set)
     if full in process.in_flight:
         raise DuplicateName(f"'{name}' is in flight already: synchronize() it first, or give this one another name")
     process.in_flight.add(full)

@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from hipress import runtime
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.errors import CorruptPayload, Refused
 
 _PURPOSE = b"hipress objects, version 1"
@@ -38,16 +39,19 @@ class Call:
     what: str
     label: str
     number: int
+    process_set: ProcessSet = global_process_set
 
 
-def new_call(what: str, label: str) -> Call:
-    """The next call. Every rank makes it before it waits for bytes: in the first call ranks agree on the key."""
+def new_call(what: str, label: str, process_set: ProcessSet = global_process_set) -> Call:
+    """The next call among the ranks of the set. Every one of them makes it before it waits for bytes: in the first call
+    they agree on the key.
+    """
     kept = runtime.current().kept
-    _key()
+    _key(process_set)
     with _lock:
-        calls: Counter[tuple[str, str]] = kept.setdefault(_CALLS, Counter())
+        calls: Counter[tuple[str, str]] = kept.setdefault(process_set.named(_CALLS), Counter())
         calls[what, label] += 1
-        return Call(what, label, calls[what, label])
+        return Call(what, label, calls[what, label], process_set)
 
 
 @dataclass(frozen=True)
@@ -87,22 +91,24 @@ def open_seal(sealed: bytes, sender: int, call: Call) -> Seal:
 
 def _code(sender: int, call: Call, size: int, digest: bytes) -> bytes:
     about = json.dumps([call.what, call.label, call.number, sender, size, digest.hex()]).encode()
-    return hmac.digest(_key(), about, "sha256")
+    return hmac.digest(_key(call.process_set), about, "sha256")
 
 
-def _key() -> bytes:
-    """The key, valid until shutdown(). In the first call all ranks exchange their random numbers."""
+def _key(process_set: ProcessSet) -> bytes:
+    """The key of a set, valid until shutdown(). In the first call all its ranks exchange their random numbers."""
     current = runtime.current()
+    named = process_set.named(_KEY)
     with _lock:
-        if _KEY not in current.kept:
+        if named not in current.kept:
             if not current.place.token:
                 raise Refused(
                     "this job has no token, so nothing proves that an object comes from one of its ranks: start all "
                     "ranks with one launcher, or give them the same HIPRESS_JOB_TOKEN"
                 )
-            nonces = current.engine.allgather(_KEY, secrets.token_bytes(_NONCE_BYTES))
-            current.kept[_KEY] = derived_key(current.place.token, nonces)
-        key: bytes = current.kept[_KEY]
+            nonce = secrets.token_bytes(_NONCE_BYTES)
+            nonces = current.engine.allgather(named, nonce, among=process_set.among)
+            current.kept[named] = derived_key(current.place.token, nonces)
+        key: bytes = current.kept[named]
     return key
 
 

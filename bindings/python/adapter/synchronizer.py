@@ -22,12 +22,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.held_back import HeldBack, Values
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp
 from hipress.errors import DuplicateName, HipressError, InvalidArgument, NotInitialized
 from hipress.options.travel import MIN_COMPRESS_BYTES
@@ -64,6 +65,8 @@ class SynchronizationOptions:
     """Codecs of single tensors, by name; all other tensors get `codec`."""
     left_out: Collection[str] = ()
     """Names of tensors that travel raw as small ones do, unless `codec_for` or the plan has them."""
+    process_set: ProcessSet = global_process_set
+    """The ranks that synchronise them."""
     plan: Plan | None = None
     """The plan, in place of codec, topology, partitions, min_compress_bytes and codec_for."""
     advice: CodecAdvice = field(default_factory=CodecAdvice, repr=False, compare=False)
@@ -101,13 +104,6 @@ class TensorDescription:
     """The engine's device, such as `runtime.current().gpu(0)`; None: host memory."""
     has_gradient: bool = True
     """Whether the tensor has gradients to synchronise; a plan need not name a tensor without gradient."""
-
-
-def _outlived() -> NotInitialized:
-    return NotInitialized(
-        "the optimizer, trainer, tape or kvstore that uses these tensors was made before the last shutdown(), "
-        "and init() has started another engine since: make a new one from the plain optimizer"
-    )
 
 
 def _check_unique(names: list[str]) -> None:
@@ -178,19 +174,21 @@ class TensorList:
             options = warming_up.options(0)
         self._tensors = list(tensors)
         self._process = runtime.current()
-        self._world = self._process.place.size
+        self._process_set = options.process_set
+        self._process_set.users.add(self)
+        self._world = self._process_set.size()
         names = [tensor.name for tensor in self._tensors]
         _check_unique(names)
         self._check(options)
         self._engine: _core.Engine = self._process.engine
         # A second model with the same names, or the same model wrapped again, gets separate tensors.
-        self._own_names = [self._process.numbered(name) for name in names]
+        self._own_names = [self._own_name(name) for name in names]
         self._options = options
         self._held_back = HeldBack()
         self._loss_scale = 1.0
         self._by_steps = False
         self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
-        self._handles: list[int] = self._engine.agree(self._process.numbered(_LIST), self._specs(options))
+        self._handles: list[int] = self._engine.agree(self._own_name(_LIST), self._specs(options))
         if self._frees_handles:
             weakref.finalize(self, _forget, self._process, self._handles).atexit = False
         if any(codec != "none" for codec in options.codecs()):
@@ -209,10 +207,12 @@ class TensorList:
         """Whether the members of a group travel raw. The engine cannot say it of one: they travel as one tensor."""
         members = [tensor for index, tensor in enumerate(self._tensors) if self.group(index) == group]
         choice, core = self._choices[members[0].name], load_core()
-        place, codec = self._process.place, core.create_codec(choice.codec)
-        peers = place.size - place.local_size if choice.topology.startswith("hierarchical") else place.size - 1
+        codec = core.create_codec(choice.codec)
+        hosts = self._engine.hosts or [0] * self._process.place.size
+        used = {hosts[rank] for rank in self._process_set.ranks or ()}
+        crosses_network = len(used) > 1 if choice.topology.startswith("hierarchical") else self._world > 1
         # A row of values has no factors.
-        if peers == 0 or codec.name == "none" or codec.low_rank is not None:
+        if not crosses_network or codec.name == "none" or codec.low_rank is not None:
             return True
         count = sum(tensor.count for tensor in members)
         if codec.summed is not None:
@@ -227,14 +227,14 @@ class TensorList:
         Tensors that the plan does not name travel raw. Raises the errors of the constructor; the list is then
         unchanged.
         """
-        process = self._running_process()
+        self._running_process()
         added = list(tensors)
         _check_unique([tensor.name for tensor in (*self._tensors, *added)])
         before = len(self._tensors)
         self._tensors += added
-        self._own_names += [process.numbered(tensor.name) for tensor in added]
+        self._own_names += [self._own_name(tensor.name) for tensor in added]
         try:
-            self._handles += self._engine.agree(process.numbered(_LIST), self._specs(self._options)[before:])
+            self._handles += self._engine.agree(self._own_name(_LIST), self._specs(self._options)[before:])
         except BaseException:
             del self._tensors[before:], self._own_names[before:]
             raise
@@ -255,6 +255,33 @@ class TensorList:
         self._running_process()
         return self._engine
 
+    @property
+    def process_set(self) -> ProcessSet:
+        """The ranks that synchronise the tensors."""
+        return self._process_set
+
+    def gather(self, key: str, value: bytes, timeout: float | None = None) -> list[bytes]:
+        """Small values of all ranks of the list, in rank order. Raises Timeout, PeerLost."""
+        return self._engine.allgather(self._process_set.named(key), value, timeout, among=self._process_set.among)
+
+    def process_set_removed(self) -> None:
+        """See process_sets.User."""
+        self._process = cast("runtime.Runtime", None)  # so that handle() has one comparison only
+
+    def _ended(self) -> HipressError:
+        if self._process is None:
+            return InvalidArgument(
+                "remove_process_set() has ended the process set in which these tensors travel: make a new optimizer, "
+                "trainer, tape or kvstore with another one"
+            )
+        return NotInitialized(
+            "the optimizer, trainer, tape or kvstore that uses these tensors was made before the last shutdown(), "
+            "and init() has started another engine since: make a new one from the plain optimizer"
+        )
+
+    def _own_name(self, name: str) -> str:
+        return self._process_set.named(self._process_set.numbered(name))
+
     def name(self, index: int) -> str:
         """The name of the tensor at `index` among the ranks; it is unique in this process."""
         return self._own_names[index]
@@ -262,13 +289,13 @@ class TensorList:
     def handle(self, index: int) -> int:
         """The core's handle of the tensor at `index`; set_codec() and set_plan() change it. Raises NotInitialized."""
         if runtime.current() is not self._process:
-            raise _outlived()
+            raise self._ended()
         return self._handles[index]
 
     def _running_process(self) -> runtime.Runtime:
         """The process of the list. Raises NotInitialized if the ranks agreed on the list before the last shutdown()."""
         if runtime.current() is not self._process:
-            raise _outlived()
+            raise self._ended()
         return self._process
 
     def group(self, index: int) -> str | None:
@@ -338,7 +365,8 @@ class TensorList:
             self._stage = stage
 
     def _send_by(self, options: SynchronizationOptions) -> None:
-        listed = self._running_process().numbered(_LIST)
+        self._running_process()
+        listed = self._own_name(_LIST)
         self._check(options)
         agreed = self._engine.agree_anew(listed, self._handles, self._specs(options))
         self._handles[:] = [handle for handle, _ in agreed]
@@ -438,6 +466,7 @@ class TensorList:
                 postscale=options.postscale_factor,
                 priority=-index,
                 device=tensor.device,
+                among=self._process_set.among,
                 **_way(tensor.name, options, choices.get(tensor.name)),
             )
             for index, (own_name, tensor) in enumerate(zip(self._own_names, self._tensors, strict=True))

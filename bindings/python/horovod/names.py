@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from hipress import runtime
+from hipress.adapter.process_sets import add_at_start
 from hipress.errors import HipressError, Unsupported
 from hipress.horovod import absent
 
@@ -14,17 +15,20 @@ HorovodInternalError = HipressError
 
 
 def init(comm: Any = None, process_sets: Any = None) -> None:
-    """Joins the job; see hipress.init(). Raises Unsupported for another set than all ranks of the launcher."""
-    check_all_ranks(comm, process_sets)
+    """Joins the job, see hipress.init(), and adds process sets, see add_process_set(). All ranks give the same sets;
+    "dynamic" adds none: sets can always be added later.
+
+    Raises Unsupported for a communicator.
+    """
+    check_all_ranks(comm)
     runtime.init()
+    add_at_start(process_sets)
 
 
-def check_all_ranks(comm: Any, process_sets: Any) -> None:
-    """Raises Unsupported for another set than all ranks of the launcher."""
-    if comm is not None or process_sets:
-        raise Unsupported(
-            "init() with a communicator or process sets: HiPress takes all ranks that the launcher started"
-        )
+def check_all_ranks(comm: Any) -> None:
+    """Raises Unsupported for another job than that of all ranks of the launcher."""
+    if comm is not None:
+        raise Unsupported("init() with a communicator: HiPress takes all ranks that the launcher started")
 
 
 def join(device: int = -1) -> NoReturn:

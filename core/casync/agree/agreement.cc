@@ -14,6 +14,18 @@
 namespace hipress {
 namespace {
 
+/// The process set of a list. Throws InvalidArgument if it has several.
+ProcessSet setOf(const std::vector<TensorSpec>& specs) {
+  if (specs.empty()) return {};
+  for (const TensorSpec& spec : specs) {
+    if (spec.among != specs.front().among)
+      throw invalidArgument("tensor '" + spec.name + "' is among " + textOf(spec.among) + ", and '" +
+                            specs.front().name + "' among " + textOf(specs.front().among) +
+                            "; agree on the tensors of each process set alone");
+  }
+  return specs.front().among;
+}
+
 std::vector<TensorHandle> pick(const std::vector<TensorHandle>& handles, const std::vector<size_t>& indices) {
   std::vector<TensorHandle> some;
   for (const size_t index : indices) some.push_back(handles[index]);
@@ -26,12 +38,12 @@ std::vector<uint32_t> Agreement::numbersFor(const std::vector<Named>& tensors) {
   std::vector<Declaration> declarations;
   for (const auto& [spec, ledgerName] : tensors)
     declarations.push_back({ledgerName, spec.describe(), spec.transient});
-  return control_.declare(std::move(declarations), timeout_);
+  return control_.declare(std::move(declarations), timeout_, tensors.front().spec.among);
 }
 
 std::vector<TensorHandle> Agreement::declareAll(const std::vector<Named>& tensors) {
   if (tensors.empty()) return {};
-  for (const auto& [spec, ledgerName] : tensors) spec.check(control_.worldSize());
+  for (const auto& [spec, ledgerName] : tensors) spec.check(control_.rank(), control_.worldSize());
   registry_.throwIfEnded("declaring tensor '" + tensors.front().spec.name + "'");
   const std::vector<uint32_t> numbers = numbersFor(tensors);
   std::vector<Named> linked;
@@ -53,6 +65,7 @@ std::vector<TensorHandle> Agreement::declareAll(const std::vector<Named>& tensor
 }
 
 std::vector<TensorHandle> Agreement::declare(const std::vector<TensorSpec>& specs) {
+  setOf(specs);
   std::vector<Named> tensors;
   for (const auto& spec : specs) tensors.push_back({spec, spec.name});
   const auto groups = groupsOf(specs);
@@ -68,25 +81,29 @@ std::vector<TensorHandle> Agreement::declare(const std::vector<TensorSpec>& spec
 }
 
 void Agreement::compareLists(const std::string& listName, const std::vector<TensorSpec>& specs) {
+  const ProcessSet among = setOf(specs);
   std::set<std::string> names;
   for (const auto& spec : specs) {
     if (!names.insert(spec.name).second) {
       throw Error(ErrorKind::kDuplicateName, "two tensors are called '" + spec.name +
                                                  "'; give every tensor of '" + listName + "' its own name");
     }
-    spec.check(control_.worldSize());
+    spec.check(control_.rank(), control_.worldSize());
   }
-  for (const auto& members : groupsOf(specs)) groupSpec(specs, members).check(control_.worldSize());
+  for (const auto& members : groupsOf(specs))
+    groupSpec(specs, members).check(control_.rank(), control_.worldSize());
   registry_.throwIfEnded("agreeing on '" + listName + "'");
   const std::string text = listAsText(specs);
   // All ranks get what each rank sends, so whole lists would be N² of them.
-  const auto digests = control_.allgather("list." + listName, std::string(asText(sha256(text))), timeout_);
-  if (std::ranges::all_of(digests, [&](const std::string& digest) { return digest == digests[0]; })) return;
-  const auto lists = control_.allgather("list." + listName + ".text", text, timeout_);
+  const std::string digest(asText(sha256(text)));
+  const auto digests = control_.allgather("list." + listName, digest, timeout_, among);
+  if (std::ranges::all_of(digests, [&](const std::string& each) { return each == digests[0]; })) return;
+  const auto lists = control_.allgather("list." + listName + ".text", text, timeout_, among);
   for (size_t other = 1; other < lists.size(); ++other) {
     if (lists[other] == lists[0]) continue;
-    throw Error(ErrorKind::kMismatch,
-                listName + ": " + firstDifference(lists[0], lists[other], static_cast<int>(other)));
+    throw Error(
+        ErrorKind::kMismatch,
+        listName + ": " + firstDifference(lists[0], lists[other], rankAt(among, 0), rankAt(among, other)));
   }
 }
 

@@ -21,6 +21,7 @@ TensorSpec linkedSpec(const Tensor& tensor, const std::string& name, size_t coun
   spec.shape = "[" + std::to_string(count) + "]";
   spec.priority = whole.priority;
   spec.transient = whole.transient;
+  spec.among = whole.among;
   spec.options = std::move(how);
   return spec;
 }

@@ -33,20 +33,21 @@ std::string listAsText(const std::vector<TensorSpec>& specs) {
   return text;
 }
 
-std::string firstDifference(const std::string& ofRank0, const std::string& ofOther, int other) {
-  const auto ours = linesOf(ofRank0);
+std::string firstDifference(const std::string& ofFirst, const std::string& ofOther, int first, int other) {
+  const auto ours = linesOf(ofFirst);
   const auto theirs = linesOf(ofOther);
+  const std::string one = "rank " + std::to_string(first);
   const std::string rank = "rank " + std::to_string(other);
   const std::string advice =
       ". All ranks must build the same model, in the same order, with the same options";
   for (size_t index = 0; index < std::max(ours.size(), theirs.size()); ++index) {
     const std::string at = "tensor number " + std::to_string(index) + ": ";
     if (index >= ours.size())
-      return at + rank + " has " + readable(theirs[index]) + ", rank 0 has no more tensors" + advice;
+      return at + rank + " has " + readable(theirs[index]) + ", " + one + " has no more tensors" + advice;
     if (index >= theirs.size())
-      return at + "rank 0 has " + readable(ours[index]) + ", " + rank + " has no more tensors" + advice;
+      return at + one + " has " + readable(ours[index]) + ", " + rank + " has no more tensors" + advice;
     if (ours[index] != theirs[index]) {
-      return at + "rank 0 has " + readable(ours[index]) + ", " + rank + " has " + readable(theirs[index]) +
+      return at + one + " has " + readable(ours[index]) + ", " + rank + " has " + readable(theirs[index]) +
              advice;
     }
   }

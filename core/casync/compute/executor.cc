@@ -278,7 +278,7 @@ void Executor::compress(const TaskStep& step) {
   MessageState& message = step.message();
   DeviceEncode call;
   call.codec = (byWorker ? step.tensor().codec() : step.tensor().aggregateCodec()).get();
-  call.context = contextOf(step.operation, step.task, seed_, rank_);
+  call.context = contextOf(step.operation, step.task, seed_);
   call.input = floatsOf(step, step.task.from.front());
   auto& states = byWorker ? step.operation.workerStates : step.operation.aggregatorStates;
   call.states = step.work.lease.emplace(states, step.task.partition).states();

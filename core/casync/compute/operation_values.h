@@ -60,10 +60,10 @@ inline uint64_t seedOf(uint64_t seed, int rank, EncodeAs encodeAs) {
 }
 
 /// The context of an encode.
-inline EncodeContext contextOf(const StepValues& operation, const Task& task, uint64_t seed, int rank) {
+inline EncodeContext contextOf(const StepValues& operation, const Task& task, uint64_t seed) {
   const Tensor& tensor = *operation.tensor;
   EncodeContext context;
-  context.seed = seedOf(seed, rank, task.encodeAs);
+  context.seed = seedOf(seed, tensor.position(), task.encodeAs);
   context.step = operation.step;
   context.tensor = operation.randomTensor;
   context.firstElement = partitionOf(operation, task).range.first;

@@ -30,7 +30,7 @@ std::span<const float> SummedValues::input() const {
 
 EncodeContext SummedValues::context(Parallel& parallel) const {
   EncodeContext context;
-  context.seed = seedOf(seed_, rank_, EncodeAs::kContribution);
+  context.seed = seedOf(seed_, values_.tensor->position(), EncodeAs::kContribution);
   context.step = values_.step;
   context.tensor = values_.randomTensor;
   context.scale = static_cast<float>(values_.tensor->inputFactor());

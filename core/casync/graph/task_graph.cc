@@ -81,6 +81,17 @@ TaskIndex TaskGraph::merge(uint16_t partition, SumIndex into, std::vector<Operan
   return add(std::move(task), after);
 }
 
+void TaskGraph::nameRanks(const ProcessSet& among) {
+  const auto name = [&among](int& rank) {
+    if (rank >= 0) rank = rankAt(among, static_cast<size_t>(rank));
+  };
+  for (Task& task : tasks_) name(task.peer);
+  for (Message& message : messages_) {
+    name(message.peer);
+    name(message.sender);
+  }
+}
+
 TaskIndex TaskGraph::decode(MessageIndex message, const std::vector<TaskIndex>& after) {
   messages_[message].decoded = true;
   ++messages_[message].readers;

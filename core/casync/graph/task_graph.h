@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/process_set.h"
+
 namespace hipress {
 
 enum class Primitive : uint8_t { kEncode, kDecode, kMerge, kSend, kRecv };
@@ -106,6 +108,9 @@ class TaskGraph {
   /// The next tasks have this level at least: their rank does not wait for others, but other ranks of the
   /// same exchange do.
   void startAt(size_t level) { least_ = static_cast<uint16_t>(level); }
+
+  /// Until now ranks had their positions in a process set; from now on they have their numbers in the job.
+  void nameRanks(const ProcessSet& among);
 
   const std::vector<Task>& tasks() const { return tasks_; }
   const std::vector<Message>& messages() const { return messages_; }

@@ -175,7 +175,7 @@ struct Tensor::Planner {
 
   void operator()(const BroadcastOptions& options) {
     cut(options.partitions);
-    tensor.graph_ = buildBroadcast(context(options.root));
+    tensor.graph_ = buildBroadcast(context(positionOf(spec.among, options.root)));
   }
 
   void operator()(const AllgatherOptions& options) {
@@ -234,12 +234,28 @@ size_t Tensor::outputBytes() const {
   return count * elementSize(spec_.dtype);
 }
 
+TensorPlan TensorPlan::within(const ProcessSet& among) const {
+  TensorPlan plan = *this;
+  plan.rank = positionOf(among, rank);
+  plan.worldSize = sizeOf(among, worldSize);
+  if (hosts.empty() || among.empty()) return plan;
+  plan.hosts.clear();
+  for (const int each : among) plan.hosts.push_back(hosts[static_cast<size_t>(each)]);
+  return plan;
+}
+
 Tensor::Tensor(TensorSpec spec, uint32_t id, const TensorPlan& plan)
-    : id_(id), codec_(createCodec("none")), aggregateCodec_(codec_) {
+    : id_(id),
+      ranks_(sizeOf(spec.among, plan.worldSize)),
+      position_(positionOf(spec.among, plan.rank)),
+      codec_(createCodec("none")),
+      aggregateCodec_(codec_) {
   if (spec.group().empty()) {
-    spec.check(plan.worldSize);
-    spec = withSizes(std::move(spec), plan.worldSize);
-    std::visit(Planner{spec, plan, *this}, spec.options);
+    spec.check(plan.rank, plan.worldSize);
+    const TensorPlan within = plan.within(spec.among);
+    spec = withSizes(std::move(spec), ranks_);
+    std::visit(Planner{spec, within, *this}, spec.options);
+    graph_.nameRanks(spec.among);
   }
   spec_ = std::move(spec);
 }

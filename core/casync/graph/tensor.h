@@ -42,6 +42,9 @@ struct TensorPlan {
   size_t partitionBytes = 0;  ///< Size of a partition, about, if the tensor sets no number.
   std::vector<int> hosts;     ///< The host number of each rank; empty: all ranks are on one host.
   uint64_t seed = 0;          ///< The seed of random numbers.
+
+  /// The plan among the ranks of a process set, which then have their positions in it as numbers.
+  TensorPlan within(const ProcessSet& among) const;
 };
 
 /// Immutable. A tensor of a group has no partitions and an empty graph. A tensor that travels as linked
@@ -60,6 +63,10 @@ class Tensor {
   const CodecPointer& aggregateCodec() const { return aggregateCodec_; }
   const std::vector<TensorPartition>& partitions() const { return partitions_; }
   const TaskGraph& graph() const { return graph_; }
+  /// Number of ranks that synchronise it, and the position of this rank among them. Random numbers depend on
+  /// the position, so that a process set has the bits of a job with its ranks alone.
+  int ranks() const { return ranks_; }
+  int position() const { return position_; }
 
   /// Empty: the tensor does not travel as factors.
   const std::optional<Factoring>& factoring() const { return factoring_; }
@@ -91,6 +98,8 @@ class Tensor {
 
   TensorSpec spec_;
   uint32_t id_ = 0;
+  int ranks_ = 1;
+  int position_ = 0;
   CodecPointer codec_;
   CodecPointer aggregateCodec_;
   std::vector<TensorPartition> partitions_;

@@ -158,6 +158,7 @@ std::string TensorSpec::describe() const {
   std::string text(collectiveName(collective()));
   if (reduce() != nullptr) (text += " ") += reductionName(reduce()->reduction);
   ((text += " ") += dtypeName(dtype)) += shape;
+  if (!among.empty()) text += " among " + textOf(among);
   if (const auto* broadcast = std::get_if<BroadcastOptions>(&options))
     text += " from rank " + std::to_string(broadcast->root);
   if (trimmed()) text += " without the zeros at the end";
@@ -174,13 +175,23 @@ std::string TensorSpec::describe() const {
   return text;
 }
 
-void TensorSpec::check(int worldSize) const {
+void TensorSpec::check(int rank, int worldSize) const {
   const auto where = "tensor '" + name + "': ";
+  try {
+    checkProcessSet(among, rank, worldSize);
+  } catch (const Error& error) {
+    throw Error(error.kind(), where + error.what());
+  }
+  const int ranks = sizeOf(among, worldSize);
   if (static_cast<int>(dtype) >= kDTypeCount) throw unsupported(where + "unknown element type");
   const auto* broadcast = std::get_if<BroadcastOptions>(&options);
   if (broadcast != nullptr && (broadcast->root < 0 || broadcast->root >= worldSize)) {
     throw invalidArgument(where + "the root rank " + std::to_string(broadcast->root) + " is not in 0.." +
                           std::to_string(worldSize - 1));
+  }
+  if (broadcast != nullptr && positionOf(among, broadcast->root) < 0) {
+    throw invalidArgument(where + "the root rank " + std::to_string(broadcast->root) +
+                          " is not in the process set of " + textOf(among));
   }
   const auto* scatter = std::get_if<ReducescatterOptions>(&options);
   if (scatter != nullptr && scatter->rows > 0 && count % scatter->rows != 0) {
@@ -188,7 +199,7 @@ void TensorSpec::check(int worldSize) const {
                           std::to_string(scatter->rows) + " rows");
   }
   const bool movesBlocks = allreduce() == nullptr && broadcast == nullptr;
-  if (movesBlocks && static_cast<size_t>(worldSize) > kMaxPartitions) {
+  if (movesBlocks && static_cast<size_t>(ranks) > kMaxPartitions) {
     throw unsupported(where + std::string(collectiveName(collective())) + " takes " +
                       std::to_string(kMaxPartitions) + " ranks at most");
   }
@@ -196,7 +207,7 @@ void TensorSpec::check(int worldSize) const {
     throw unsupported(where + "only bytes on the host travel without the zeros at the end of a block");
   }
   if (reduce() != nullptr) checkReduction(*this, *reduce(), where);
-  if (allreduce() != nullptr) checkAllreduce(*this, *allreduce(), worldSize, where);
+  if (allreduce() != nullptr) checkAllreduce(*this, *allreduce(), ranks, where);
 }
 
 MatrixShape matrixShape(const TensorSpec& spec) {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/process_set.h"
 #include "core/element/dtype.h"
 #include "core/matrix/low_rank.h"
 
@@ -43,12 +44,12 @@ struct AllreduceOptions : ReduceOptions {
 };
 
 struct BroadcastOptions {
-  int root = 0;        ///< The rank whose values all ranks get.
+  int root = 0;        ///< The rank whose values all ranks get: its number in the job.
   int partitions = 0;  ///< Like AllreduceOptions::partitions.
 };
 
-/// Elements from each rank, and for each rank. Empty: the ranks exchange the numbers in the tensor's first
-/// step (block_exchange.h).
+/// Elements from each rank, and for each rank, by their positions in the process set. Empty: the ranks
+/// exchange the numbers in the tensor's first step (block_exchange.h).
 struct AllgatherOptions {
   std::vector<uint64_t> received;
   /// The zeros at the end of a block do not travel: blocks of bytes whose ranks do not know how many they
@@ -78,6 +79,7 @@ struct TensorSpec {
   std::shared_ptr<Device> device;  ///< Device of the values; nullptr: the host. May differ between ranks.
   int priority = 0;                ///< Higher goes first. May differ between ranks.
   bool transient = false;          ///< Used once: the caller declares the tensor anew for every operation.
+  ProcessSet among;                ///< The ranks that combine or exchange their values.
   std::variant<AllreduceOptions, BroadcastOptions, AllgatherOptions, AlltoallOptions, ReducescatterOptions>
       options;
 
@@ -94,8 +96,8 @@ struct TensorSpec {
   /// All properties that must be equal on all ranks, as text: with all options of the codec, and with the
   /// fingerprint of a loaded codec.
   std::string describe() const;
-  /// Throws InvalidArgument, Unsupported.
-  void check(int worldSize) const;
+  /// Throws InvalidArgument, Unsupported. `rank`: this rank, of `worldSize` ranks in the job.
+  void check(int rank, int worldSize) const;
 };
 
 /// The tensor as a matrix: the first dimension, and all others together. A tensor of one dimension, or of

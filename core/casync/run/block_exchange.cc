@@ -17,11 +17,11 @@ struct BlockExchange {
   TensorHandle number = 0;  // of the tensor; known when its first step starts
 };
 
-void checkBlocks(const TensorSpec& spec, const BlockSubmission& blocks, int worldSize) {
+void checkBlocks(const TensorSpec& spec, const BlockSubmission& blocks, int ranks) {
   const bool alltoall = spec.collective() == Collective::kAlltoall;
   if (!alltoall && spec.collective() != Collective::kAllgather)
     throw invalidArgument("tensor '" + spec.name + "': only allgather and alltoall move blocks");
-  const size_t expected = alltoall ? static_cast<size_t>(worldSize) : 1;
+  const size_t expected = alltoall ? static_cast<size_t>(ranks) : 1;
   if (blocks.rows.size() == expected) return;
   throw invalidArgument("tensor '" + spec.name + "': " + std::to_string(blocks.rows.size()) +
                         " row counts were given; give one" + (alltoall ? " for each rank" : ""));
@@ -36,8 +36,9 @@ std::vector<uint64_t> elementsOf(const TensorSpec& spec, const std::vector<uint6
   std::vector<uint64_t> elements;
   for (const uint64_t count : rows) {
     if (count > room) {
-      throw corruptPayload("tensor '" + spec.name + "': rank " + std::to_string(elements.size()) +
-                           " says that it sends " + std::to_string(count) + " rows");
+      throw corruptPayload("tensor '" + spec.name + "': rank " +
+                           std::to_string(rankAt(spec.among, elements.size())) + " says that it sends " +
+                           std::to_string(count) + " rows");
     }
     room -= count;
     elements.push_back(count * rowElements);
@@ -75,14 +76,15 @@ void startSecondStep(Engine& engine, TensorTable& table, const std::shared_ptr<B
 }  // namespace
 
 void moveBlocks(Engine& engine, TensorTable& table, TensorSpec spec, BlockSubmission blocks) {
-  checkBlocks(spec, blocks, engine.worldSize());
+  const int ranks = sizeOf(spec.among, engine.worldSize());
+  checkBlocks(spec, blocks, ranks);
   spec.transient = true;
   if (spec.collective() == Collective::kAlltoall) spec.options = AlltoallOptions{};
   if (spec.collective() == Collective::kAllgather) spec.options = AllgatherOptions{};
   auto exchange = std::make_shared<BlockExchange>();
   exchange->spec = std::move(spec);
   exchange->blocks = std::move(blocks);
-  exchange->rowsFrom.resize(static_cast<size_t>(engine.worldSize()));
+  exchange->rowsFrom.resize(static_cast<size_t>(ranks));
   const TensorHandle handle =
       engine.announce(exchange->spec, [exchange](uint32_t number) { exchange->number = number; });
 

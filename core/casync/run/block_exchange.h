@@ -24,8 +24,9 @@ struct BlockSubmission {
   uint64_t rowElements = 1;         ///< Elements of a row. Ranks compare the shape, so all have the same.
   std::vector<uint64_t> rows;       ///< Allgather: the row count of this rank. Alltoall: one per destination.
   std::shared_ptr<void> keepAlive;  ///< Owns the input.
-  /// Called once with the number of rows from each rank. Returns the memory for all received rows, in rank
-  /// order; the memory stays valid until the end. Runs on a thread of the engine; may throw.
+  /// Called once with the number of rows from each rank of the process set. Returns the memory for all
+  /// received rows, in rank order; the memory stays valid until the end. Runs on a thread of the engine; may
+  /// throw.
   std::function<void*(std::span<const uint64_t> rowsFrom)> allocate;
   /// Called once when the exchange has ended, like Submission::onDone.
   std::function<void(const Failure& failure)> onDone;

@@ -54,7 +54,7 @@ Engine::~Engine() {
 }
 
 TensorHandle Engine::announce(TensorSpec spec, std::function<void(uint32_t)> onNumber) {
-  spec.check(worldSize());
+  spec.check(rank(), worldSize());
   table_.throwIfEnded("declaring tensor '" + spec.name + "'");
   // Without pipelining operations run in the order in which ranks submit them, so none may wait alone.
   if (!options_.pipelining) {
@@ -63,6 +63,7 @@ TensorHandle Engine::announce(TensorSpec spec, std::function<void(uint32_t)> onN
     return number;
   }
   std::vector<Declaration> tensors;
+  const ProcessSet among = spec.among;
   std::vector<TensorHandle> announced = table_.announce(std::move(spec), tensors);
   const TensorHandle handle = announced.front();
   const auto onDeclared = [this, announced = std::move(announced), onNumber = std::move(onNumber)](
@@ -75,7 +76,7 @@ TensorHandle Engine::announce(TensorSpec spec, std::function<void(uint32_t)> onN
       failures_.fail(error);
     }
   };
-  control_->declareSoon(std::move(tensors), onDeclared);
+  control_->declareSoon(std::move(tensors), among, onDeclared);
   return handle;
 }
 

@@ -297,7 +297,8 @@ bool TensorTable::endStep(TensorHandle handle) {
 }
 
 std::unique_ptr<LinkedValues> TensorTable::linkedValues(StepValues& values) const {
-  if (values.tensor->factoring()) return std::make_unique<FactorValues>(pool_, values, plan_.worldSize);
+  if (values.tensor->factoring())
+    return std::make_unique<FactorValues>(pool_, values, values.tensor->ranks());
   return std::make_unique<SummedValues>(pool_, values, plan_.seed, plan_.rank);
 }
 

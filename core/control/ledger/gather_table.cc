@@ -40,14 +40,24 @@ std::string advice(const Roster& roster, const std::vector<int>& missing) {
 }  // namespace
 
 void GatherTable::arrive(int rank, uint64_t call, AllgatherRequest request, TimePoint now, Outbox& outbox) {
-  const auto index = static_cast<size_t>(rank);
+  const auto index = static_cast<size_t>(positionOf(request.among, rank));
   const auto entry = open_.try_emplace(request.key).first;
   Rounds& rounds = entry->second;
+  if (!rounds.empty() && rounds.front().among != request.among) {
+    const Failure differs =
+        failureOf(ErrorKind::kInvalidArgument,
+                  "'" + request.key + "' is among " + textOf(rounds.front().among) + ", and rank " +
+                      std::to_string(rank) + " called it among " + textOf(request.among) +
+                      "; give the same process set on all its ranks");
+    outbox.emplace_back(rank, Reply{call, differs, {}, {}});
+    return;
+  }
   auto round = std::find_if(rounds.begin(), rounds.end(),
                             [index](const Round& r) { return r.values[index] == nullptr; });
   if (round == rounds.end()) {
     round = rounds.emplace(rounds.end());
-    round->values.resize(roster_.size());
+    round->among = std::move(request.among);
+    round->values.resize(static_cast<size_t>(sizeOf(round->among, static_cast<int>(roster_.size()))));
     round->deadline = TimePoint::max();
     round->begun = now;
     round->nextWarning = stallWarning_ > Milliseconds{0} ? now + stallWarning_ : TimePoint::max();
@@ -118,8 +128,8 @@ std::optional<TimePoint> GatherTable::nextDeadline() const {
 
 std::vector<int> GatherTable::missing(const Round& round) const {
   std::vector<int> ranks;
-  for (size_t rank = 0; rank < round.values.size(); ++rank) {
-    if (!round.values[rank]) ranks.push_back(static_cast<int>(rank));
+  for (size_t position = 0; position < round.values.size(); ++position) {
+    if (!round.values[position]) ranks.push_back(rankAt(round.among, position));
   }
   return ranks;
 }
@@ -156,7 +166,8 @@ void GatherTable::replyParts(const Round& round, Outbox& outbox) const {
   }
   for (const Waiter& waiter : round.waiters) {
     std::string joined;
-    for (const auto& ofRank : parts) appendPart(joined, ofRank[static_cast<size_t>(waiter.rank)]);
+    const auto position = static_cast<size_t>(positionOf(round.among, waiter.rank));
+    for (const auto& ofRank : parts) appendPart(joined, ofRank[position]);
     outbox.emplace_back(
         waiter.rank,
         Reply{waiter.call, nullptr, {}, {std::make_shared<const std::string>(std::move(joined))}});

@@ -44,7 +44,8 @@ class GatherTable {
     uint64_t call;
   };
   struct Round {
-    std::vector<SharedValue> values;  ///< Null: the value has not arrived.
+    ProcessSet among;
+    std::vector<SharedValue> values;  ///< By position in the set. Null: the value has not arrived.
     std::vector<Waiter> waiters;
     TimePoint begun;
     TimePoint nextWarning;

@@ -36,6 +36,8 @@ Outbox Ledger::handle(int rank, uint64_t call, Request request, TimePoint now) {
     const Failure failure =
         failureOf(ErrorKind::kNotInitialized, member(rank).end + "; it cannot take part any more");
     outbox.emplace_back(rank, Reply{call, failure, {}, {}});
+  } else if (Failure wrongSet = refusalOf(request, rank)) {
+    outbox.emplace_back(rank, Reply{call, wrongSet, {}, {}});
   } else if (auto* gather = std::get_if<AllgatherRequest>(&request)) {
     gathers_.arrive(rank, call, std::move(*gather), now, outbox);
   } else if (auto* declaration = std::get_if<DeclareRequest>(&request)) {
@@ -44,6 +46,20 @@ Outbox Ledger::handle(int rank, uint64_t call, Request request, TimePoint now) {
     ask(rank, call, *question, outbox);
   }
   return outbox;
+}
+
+/// Of a process set that the rank cannot use; nullptr: it can.
+Failure Ledger::refusalOf(const Request& request, int rank) const {
+  const auto* gather = std::get_if<AllgatherRequest>(&request);
+  const auto* declaration = std::get_if<DeclareRequest>(&request);
+  if (gather == nullptr && declaration == nullptr) return nullptr;
+  try {
+    checkProcessSet(gather != nullptr ? gather->among : declaration->among, rank,
+                    static_cast<int>(roster_.size()));
+  } catch (const Error& error) {
+    return failureOf(error);
+  }
+  return nullptr;
 }
 
 Outbox Ledger::disconnect(int rank, const std::string& reason) {

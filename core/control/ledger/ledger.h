@@ -53,6 +53,7 @@ class Ledger {
     TimePoint deadline;
   };
 
+  Failure refusalOf(const Request& request, int rank) const;
   void ask(int rank, uint64_t call, const AskRequest& request, Outbox& outbox);
   void abort(int rank, const AbortRequest& request, Outbox& outbox);
   void leave(int rank, uint64_t call, const LeaveRequest& request, TimePoint now, Outbox& outbox);

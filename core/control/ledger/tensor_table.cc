@@ -19,7 +19,7 @@ void TensorTable::declare(int rank, uint64_t call, const DeclareRequest& request
   Reply reply{call, nullptr, {}, {}};
   for (const Declaration& declaration : request.tensors) {
     uint32_t number = 0;
-    reply.failure = declare(rank, declaration, number, outbox);
+    reply.failure = declare(rank, declaration, request.among, number, outbox);
     if (reply.failure) break;
     reply.numbers.push_back(number);
   }
@@ -27,10 +27,11 @@ void TensorTable::declare(int rank, uint64_t call, const DeclareRequest& request
 }
 
 /// Returns the conflict, if there is one.
-Failure TensorTable::declare(int rank, const Declaration& declaration, uint32_t& number, Outbox& outbox) {
+Failure TensorTable::declare(int rank, const Declaration& declaration, const ProcessSet& among,
+                             uint32_t& number, Outbox& outbox) {
   const auto index = static_cast<size_t>(rank);
   Tensors& tensors = tensors_[declaration.name];
-  Tensor& tensor = entryFor(rank, tensors, declaration);
+  Tensor& tensor = entryFor(rank, tensors, declaration, among);
   number = tensor.id;
   Failure conflict;
   const bool kindsDiffer = tensor.transient != declaration.transient;
@@ -68,7 +69,8 @@ void TensorTable::rosterChanged() {
   }
 }
 
-TensorTable::Tensor& TensorTable::entryFor(int rank, Tensors& tensors, const Declaration& declaration) {
+TensorTable::Tensor& TensorTable::entryFor(int rank, Tensors& tensors, const Declaration& declaration,
+                                           const ProcessSet& among) {
   for (Tensor& tensor : tensors) {
     if (!tensor.transient || !tensor.declared[static_cast<size_t>(rank)]) return tensor;
   }
@@ -77,13 +79,16 @@ TensorTable::Tensor& TensorTable::entryFor(int rank, Tensors& tensors, const Dec
   tensor.first = rank;
   tensor.specification = declaration.specification;
   tensor.transient = declaration.transient;
+  tensor.among = among;
   tensor.declared.resize(roster_.size());
   return tensor;
 }
 
 bool TensorTable::finished(const Tensor& tensor) const {
   if (!tensor.transient) return false;
-  for (size_t rank = 0; rank < roster_.size(); ++rank) {
+  const auto ranks = static_cast<size_t>(sizeOf(tensor.among, static_cast<int>(roster_.size())));
+  for (size_t position = 0; position < ranks; ++position) {
+    const auto rank = static_cast<size_t>(rankAt(tensor.among, position));
     if (!tensor.declared[rank] && !roster_[rank].gone()) return false;
   }
   return true;

@@ -4,7 +4,7 @@
 //
 // A tensor that is not transient has one entry for ever. Transient tensors are matched by their count: the
 // n-th declaration of a name by a rank belongs to the n-th entry, so that a rank one step ahead does not join
-// the other ranks' step. An entry goes when every rank that is not gone has declared it.
+// the other ranks' step. An entry goes when every rank of its process set that is not gone has declared it.
 //
 // A rank that declares a tensor differently is a dissenter. As long as there is one, a rank that declares
 // the tensor later gets the conflict, even if its own declaration is right: otherwise it would wait for
@@ -41,13 +41,15 @@ class TensorTable {
         -1;  ///< The first rank to declare the tensor. The others are compared with its specification.
     std::string specification;
     bool transient = false;
+    ProcessSet among;
     std::vector<bool> declared;  ///< Index: the rank.
     std::map<int, std::string> dissenters;
   };
   using Tensors = std::deque<Tensor>;
 
-  Failure declare(int rank, const Declaration& declaration, uint32_t& number, Outbox& outbox);
-  Tensor& entryFor(int rank, Tensors& tensors, const Declaration& declaration);
+  Failure declare(int rank, const Declaration& declaration, const ProcessSet& among, uint32_t& number,
+                  Outbox& outbox);
+  Tensor& entryFor(int rank, Tensors& tensors, const Declaration& declaration, const ProcessSet& among);
   bool finished(const Tensor& tensor) const;
   void drop(Tensors& tensors);
   uint32_t newId();

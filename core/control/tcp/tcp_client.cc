@@ -45,11 +45,12 @@ class TcpControl final : public ControlPlane {
   Digest deriveKey(std::string_view purpose) const override { return hmacSha256(token_, purpose); }
   void onNotice(NoticeHandler handler) override { link_->notices().setHandler(std::move(handler)); }
 
-  std::vector<std::string> allgather(const std::string& key, const std::string& value,
-                                     Milliseconds timeout) override {
+  std::vector<std::string> allgather(const std::string& key, const std::string& value, Milliseconds timeout,
+                                     const ProcessSet& among) override {
     checkSize("the key", key.size(), kMaxText);
     checkSize("the value", value.size(), kMaxValue);
-    return valuesOf(call(AllgatherRequest{key, value, timeout}, withGrace(timeout), "'" + key + "'"));
+    const AllgatherRequest request{key, value, timeout, false, among};
+    return valuesOf(call(request, withGrace(timeout), "'" + key + "'"));
   }
 
   std::vector<std::string> alltoall(const std::string& key, const std::vector<std::string>& values,
@@ -58,21 +59,23 @@ class TcpControl final : public ControlPlane {
     return partsOf(call(request, withGrace(timeout), "'" + key + "'"), worldSize_);
   }
 
-  std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds timeout) override {
+  std::vector<uint32_t> declare(std::vector<Declaration> tensors, Milliseconds timeout,
+                                const ProcessSet& among) override {
     if (tensors.empty()) return {};
     checkSizes(tensors);
     const size_t count = tensors.size();
     std::string what = "the number of tensor '" + tensors.front().name + "'";
     if (count > 1) what += " and of " + std::to_string(count - 1) + " more";
-    return numbersOf(call(DeclareRequest{std::move(tensors)}, withGrace(timeout), what), count);
+    return numbersOf(call(DeclareRequest{std::move(tensors), among}, withGrace(timeout), what), count);
   }
 
-  void declareSoon(std::vector<Declaration> tensors, OnDeclared onDeclared) override {
+  void declareSoon(std::vector<Declaration> tensors, const ProcessSet& among,
+                   OnDeclared onDeclared) override {
     checkNotForked();
     checkSizes(tensors);
     const size_t count = tensors.size();
     link_->callSoon(
-        DeclareRequest{std::move(tensors)},
+        DeclareRequest{std::move(tensors), among},
         [count, onDeclared = std::move(onDeclared)](const Reply& reply) { tell(reply, count, onDeclared); });
   }
 

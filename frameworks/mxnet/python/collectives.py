@@ -15,12 +15,11 @@ import numpy as np
 
 from hipress import runtime
 from hipress._library import load_core
-from hipress.adapter import process_sets
 from hipress.adapter.collective_options import of_part
 from hipress.adapter.collectives import check_codec_needs_name
 from hipress.adapter.compression import codec_of, compressed, compressor_of
 from hipress.adapter.operation_names import operation_name
-from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, Sum, chosen
 from hipress.mxnet import operators
 from hipress.mxnet.options import MxnetAllreduceOptions
@@ -35,9 +34,16 @@ _ONE = "tensor average name priority prescale_factor postscale_factor process_se
 _SEVERAL = "tensors average name priority prescale_factor postscale_factor process_set op"
 
 
-def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | None, **options: Any) -> mx.nd.NDArray:
+def _start(
+    kind: str,
+    tensor: mx.nd.NDArray,
+    output: mx.nd.NDArray,
+    name: str | None,
+    process_set: ProcessSet,
+    **options: Any,
+) -> mx.nd.NDArray:
     process = runtime.current()
-    full_name = operation_name(kind, name)
+    full_name = operation_name(kind, name, check(process_set))
     operators.check_array(tensor, name or full_name)
     described = operators.describe(full_name, tensor.shape, tensor.dtype)
     spec = load_core().TensorSpec(
@@ -47,6 +53,7 @@ def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | 
         count=described.count,
         shape=described.shape,
         transient=True,
+        among=process_set.among,
         **options,
     )
     declared = process.engine.announce(spec)
@@ -61,7 +68,6 @@ def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | 
 def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: MxnetAllreduceOptions) -> mx.nd.NDArray:
     """All-reduces into `output`, or into a new array if `output` is None."""
     given = filled(MxnetAllreduceOptions, options)
-    process_sets.check(given["process_set"])
     compression, name = given["compression"], given["name"]
     op = chosen(given["op"], given["average"])
     summed = op in (Average, Sum)
@@ -78,6 +84,7 @@ def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: Mxn
         sent,
         into,
         name,
+        given["process_set"],
         op=op.name,
         codec=codec,
         priority=given["priority"],
@@ -98,10 +105,10 @@ def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: Mxn
 def allreduce(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -> mx.nd.NDArray:
     """The combination of all ranks' `tensor`, as a new array.
 
-    Every rank calls it with the same name, shape, dtype and options; ranks match calls without a name by their order.
-    An operation with a higher `priority` goes first. `codec` compresses the values, e.g. "fp16" or "onebit"; biased
-    codecs need a name, under which they keep the residual. It has the unit of the values: a loss scale that changes
-    must not be in them.
+    Every rank of `process_set` calls it with the same name, shape, dtype and options; ranks match calls without a name
+    by their order. An operation with a higher `priority` goes first. `codec` compresses the values, e.g. "fp16" or
+    "onebit"; biased codecs need a name, under which they keep the residual. It has the unit of the values: a loss scale
+    that changes must not be in them.
 
     Raises InvalidArgument, Unsupported, Mismatch, NotInitialized; the call that waits for the result raises PeerLost,
     Timeout, CorruptPayload.
@@ -154,9 +161,8 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> mx.nd.NDArray:
     """`broadcast()` in place. It first waits until MXNet has computed `tensor`."""
-    process_sets.check(process_set)
     operators.order_values(tensor)
-    return _start("broadcast", tensor, tensor, name, root=root_rank, priority=priority)
+    return _start("broadcast", tensor, tensor, name, process_set, root=root_rank, priority=priority)
 
 
 def synchronize(tensor: mx.nd.NDArray) -> mx.nd.NDArray:

@@ -10,16 +10,16 @@ from typing import Any
 
 import mxnet as mx
 
-from hipress.adapter import collectives, process_sets
+from hipress.adapter import collectives
 from hipress.adapter.collective_options import part_name
 from hipress.adapter.operations import Operation
-from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, chosen
 from hipress.mxnet import operators
 
 
 def _values(tensor: mx.nd.NDArray, name: str | None, process_set: ProcessSet) -> Any:
-    process_sets.check(process_set)
+    check(process_set)
     operators.check_array(tensor, name or "a tensor")
     operators.describe(name or "a tensor", tensor.shape, tensor.dtype)
     return tensor.asnumpy()
@@ -33,7 +33,8 @@ def allgather(
     tensor: mx.nd.NDArray, name: str | None = None, priority: int = 0, process_set: ProcessSet = global_process_set
 ) -> mx.nd.NDArray:
     """The rows of all ranks' `tensor`, in rank order. Ranks may have different numbers of rows."""
-    return _array(collectives.allgather(_values(tensor, name, process_set), name=name).wait(), tensor)
+    gathering = collectives.allgather(_values(tensor, name, process_set), name=name, process_set=process_set)
+    return _array(gathering.wait(), tensor)
 
 
 def grouped_allgather(
@@ -44,7 +45,7 @@ def grouped_allgather(
 ) -> list[mx.nd.NDArray]:
     """allgather() of each array; all run at the same time."""
     started = [
-        collectives.allgather(_values(tensor, name, process_set), name=part_name(name, part))
+        collectives.allgather(_values(tensor, name, process_set), name=part_name(name, part), process_set=process_set)
         for part, tensor in enumerate(tensors)
     ]
     return _results(started, tensors)
@@ -57,13 +58,14 @@ def alltoall(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> mx.nd.NDArray | tuple[mx.nd.NDArray, mx.nd.NDArray]:
-    """Sends the first `splits[0]` rows to rank 0, the next `splits[1]` rows to rank 1, and so on; without `splits`
-    every rank gets equally many.
+    """Sends the first `splits[0]` rows to the first rank of the set, the next `splits[1]` rows to the second one, and
+    so on; without `splits` every rank gets equally many.
 
     Returns the rows from all ranks, in rank order; with `splits` also an array of the number of rows of each rank.
     """
     numbers = splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits
-    rows, received = collectives.alltoall(_values(tensor, name, process_set), numbers, name=name).wait()
+    values = _values(tensor, name, process_set)
+    rows, received = collectives.alltoall(values, numbers, name=name, process_set=process_set).wait()
     result = _array(rows, tensor)
     if splits is None:
         return result
@@ -102,9 +104,8 @@ def grouped_reducescatter(
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when every rank has called it. It does not wait for values that MXNet still computes."""
-    process_sets.check(process_set)
-    collectives.barrier().wait()
+    """Returns when every rank of the set has called it. It does not wait for values that MXNet still computes."""
+    collectives.barrier(process_set).wait()
 
 
 def _reducescatter(
@@ -121,6 +122,7 @@ def _reducescatter(
         op=chosen(op),
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
+        process_set=process_set,
     )
 
 

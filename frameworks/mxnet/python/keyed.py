@@ -24,6 +24,7 @@ class KeyedSynchronizer:
     def __init__(
         self, options: SynchronizationOptions, compressor: Compressing | None = None, *, in_order: bool
     ) -> None:
+        self.process_set = options.process_set
         self._options = options
         self._compressor = compressor
         self._in_order = in_order

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx
 
 from hipress import runtime, unfinished
-from hipress.adapter import process_sets
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientOptions, GradientTravel, gradient_options
 from hipress.adapter.not_copied import NotCopied
@@ -65,7 +64,7 @@ class DistributedMxnetOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
             self._hipress_updating = False
         self._hipress_updates[tuple(names)] += 1
         weights = zip(names, weight if several else [weight], strict=True)
-        check_replicas_after(self._hipress_updates[tuple(names)], weights)
+        check_replicas_after(self._hipress_updates[tuple(names)], weights, self._hipress.process_set)
 
     def _name(self, index: int) -> str:
         own: Any = self
@@ -107,7 +106,6 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     """
     runtime.current()
     given = filled(GradientOptions, options)
-    process_sets.check(given["process_set"])
     if isinstance(optimizer, DistributedMxnetOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
     if getattr(optimizer, "synchronizes_gradients", False):
@@ -125,6 +123,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         compression=given["compression"],
         gradient_predivide_factor=given["gradient_predivide_factor"],
         op=given["op"],
+        process_set=given["process_set"],
         optimizer=optimizer,
     )
     own = optimizer.__class__

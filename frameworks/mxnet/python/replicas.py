@@ -9,14 +9,17 @@ import mxnet as mx
 from mxnet.gluon.parameter import Parameter
 
 from hipress import runtime
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.replicas import check_replicas
 
 
-def check_replicas_after(step: int, named: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
+def check_replicas_after(
+    step: int, named: Iterable[tuple[str, mx.nd.NDArray]], process_set: ProcessSet = global_process_set
+) -> None:
     """Calls hipress.adapter.replicas.check_replicas() if it is time; only then it reads `named`."""
     interval = runtime.current().options.check_replicas
     if interval and step % interval == 0:
-        check_replicas(((name, array.asnumpy()) for name, array in named), step)
+        check_replicas(((name, array.asnumpy()) for name, array in named), step, process_set)
 
 
 def trained(parameters: Iterable[Parameter]) -> Iterable[tuple[str, mx.nd.NDArray]]:

@@ -11,7 +11,6 @@ import mxnet as mx
 from mxnet.gluon.parameter import Parameter
 
 from hipress import runtime, unfinished
-from hipress.adapter import process_sets
 from hipress.adapter.automatic_codec import with_automatic_codec
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, for_optimizer, gradient_options
@@ -75,7 +74,6 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
     ) -> None:
         runtime.current()
         given = with_automatic_codec(filled(TrainerOptions, options), _made(optimizer, optimizer_params))
-        process_sets.check(given["process_set"])
         if getattr(optimizer, "synchronizes_gradients", False):
             raise InvalidArgument("DistributedTrainer takes the plain optimizer: it synchronises gradients itself")
         self._prefix = given["prefix"] or ""
@@ -87,6 +85,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
             compression=compression,
             gradient_predivide_factor=given["gradient_predivide_factor"],
             op=given["op"],
+            process_set=given["process_set"],
         )
         compressor = compressor_of(compression)
         #: Synchronises the gradients with a Compressor, by name; None: there is no Compressor.
@@ -250,13 +249,13 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
             unfinished.update_raised(runtime.current(), error, f"update {self._updates} of the parameters")
             raise
         self._updates += 1
-        check_replicas_after(self._updates, trained(self._ordered))
+        check_replicas_after(self._updates, trained(self._ordered), self._options.process_set)
 
     def _without_stale(self, indices: list[int]) -> tuple[list[int], list[int]]:
         """The parameters for which any rank has a new gradient, and those among them for which this rank has none."""
         data = {index: self._ordered[index].data() for index in indices}
         own = bytes(data[index]._fresh_grad for index in indices)
-        gathered = runtime.current().engine.allgather("fresh gradients", own)
+        gathered = self._agreed().gather("fresh gradients", own)
         fresh = {index for place, index in enumerate(indices) if any(ranks[place] for ranks in gathered)}
         # If one member of a group has a new gradient, the whole group travels. No rank updates its other members.
         groups = {self._agreed().group(index) for index in fresh} - {None}

@@ -25,6 +25,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
   BlocksKernel(tf::OpKernelConstruction* construction, Collective collective)
       : tf::AsyncOpKernel(construction), collective_(collective) {
     OP_REQUIRES_OK(construction, construction->GetAttr("loops", &loops_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("among", &among_));
   }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
@@ -44,10 +45,11 @@ class BlocksKernel : public tf::AsyncOpKernel {
       tensors.emplace_back(names[static_cast<size_t>(i)], context->input(first + i));
     const std::vector<int64_t> splits = splitsOf(context);
     const Collective collective = collective_;
+    const ProcessSet among = among_;
     for (int i = 0; i < count; ++i) {
       const auto& [name, tensor] = tensors[static_cast<size_t>(i)];
       completion->guarded([&, &name = name, &tensor = tensor] {
-        move(context, collective, name, tensor, splits, i, count, completion, outputs);
+        move(context, collective, among, name, tensor, splits, i, count, completion, outputs);
       });
     }
   }
@@ -82,9 +84,9 @@ class BlocksKernel : public tf::AsyncOpKernel {
     return counts;
   }
 
-  static void move(tf::OpKernelContext* context, Collective collective, const std::string& name,
-                   const tf::Tensor& tensor, const std::vector<int64_t>& splits, int index, int count,
-                   const std::shared_ptr<Completion>& completion,
+  static void move(tf::OpKernelContext* context, Collective collective, const ProcessSet& among,
+                   const std::string& name, const tf::Tensor& tensor, const std::vector<int64_t>& splits,
+                   int index, int count, const std::shared_ptr<Completion>& completion,
                    const std::shared_ptr<std::mutex>& outputs) {
     if (tensor.dims() == 0)
       throw invalidArgument("tensor '" + name + "' is a scalar; ranks exchange rows: reshape it to [1]");
@@ -93,6 +95,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
     row.RemoveDim(0);
     TensorSpec spec;
     spec.name = name;
+    spec.among = among;
     if (collective == Collective::kAlltoall) {
       spec.options = AlltoallOptions{};
     } else {
@@ -105,7 +108,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
     BlockSubmission blocks;
     blocks.input = tensor.data();
     blocks.rowElements = static_cast<uint64_t>(row.num_elements()) * partsOf(tensor.dtype());
-    blocks.rows = rowsFor(name, collective, tensor.dim_size(0), splits, engine->worldSize());
+    blocks.rows = rowsFor(name, collective, tensor.dim_size(0), splits, sizeOf(among, engine->worldSize()));
     blocks.keepAlive = ownerOf(tensor, tensor);
     blocks.allocate = [context, row, index, count, outputs](std::span<const uint64_t> rowsFrom) -> void* {
       tf::TensorShape shape = row;
@@ -128,6 +131,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
 
   const Collective collective_;
   int64_t loops_ = 0;
+  ProcessSet among_;
 };
 
 class Allgather final : public BlocksKernel {
@@ -173,6 +177,7 @@ REGISTER_OP("HipressAllgather")
         "bool, complex64, complex128}) >= 1")
     .Attr("N: int >= 1")
     .Attr("loops: int = 0")
+    .Attr("among: list(int) = []")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(otherRows);
@@ -187,6 +192,7 @@ REGISTER_OP("HipressAlltoall")
         "bool, complex64, complex128}) >= 1")
     .Attr("N: int >= 1")
     .Attr("loops: int = 0")
+    .Attr("among: list(int) = []")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(otherRows);

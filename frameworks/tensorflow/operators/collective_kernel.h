@@ -24,6 +24,7 @@ class CollectiveKernel : public tf::AsyncOpKernel {
  public:
   explicit CollectiveKernel(tf::OpKernelConstruction* construction) : tf::AsyncOpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("loops", &loops_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("among", &among_));
   }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
@@ -31,6 +32,9 @@ class CollectiveKernel : public tf::AsyncOpKernel {
   }
 
  protected:
+  /// The process set; empty: all ranks.
+  const ProcessSet& among() const { return among_; }
+
   /// Sets the options of the collective. Throws InvalidArgument.
   virtual void addOptions(tf::OpKernelContext* context, TensorSpec& spec) const = 0;
   /// The shape of one tensor's result. Adds options that depend on the tensor's shape. Throws
@@ -43,6 +47,7 @@ class CollectiveKernel : public tf::AsyncOpKernel {
 
  private:
   int64_t loops_ = 0;
+  ProcessSet among_;
 
   void start(tf::OpKernelContext* context, DoneCallback& done) const {
     const int count = context->num_outputs();
@@ -53,6 +58,7 @@ class CollectiveKernel : public tf::AsyncOpKernel {
     const TensorPlace place = placeOf(context);
     TensorSpec common;
     common.transient = true;
+    common.among = among_;
     common.device = place.device();
     addOptions(context, common);
     std::vector<TensorSpec> specs;

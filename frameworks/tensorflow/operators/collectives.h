@@ -63,7 +63,9 @@ class Reducescatter : public ReducingKernel<ReducescatterOptions> {
     const auto all = static_cast<uint64_t>(shape.dim_size(0));
     std::get<ReducescatterOptions>(spec.options).rows = all;
     const auto engine = currentEngine();
-    const auto rows = divideRows(all, 1, engine->worldSize())[static_cast<size_t>(engine->rank())];
+    checkProcessSet(among(), engine->rank(), engine->worldSize());
+    const auto position = static_cast<size_t>(positionOf(among(), engine->rank()));
+    const auto rows = divideRows(all, 1, sizeOf(among(), engine->worldSize()))[position];
     tf::TensorShape result = shape;
     result.set_dim(0, static_cast<int64_t>(rows));
     return result;

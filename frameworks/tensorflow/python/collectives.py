@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collective operations with Horovod's names and meaning: eager, in tf.function and in graphs.
 
-Every rank calls them with the same names, element types and options. Ranks match calls without a name by their order:
-the order of eager calls in one thread of each rank, or the order in the graph of a tf.function. All raise
+Every rank of `process_set`, all ranks by default, calls them with the same names, element types and options. Ranks
+match calls without a name by their order: the order of eager calls in one thread of each rank, or the order in the
+graph of a tf.function. All raise
 InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; these classes are errors of
 TensorFlow, too (failures.py). A graph raises TensorFlow's error alone, see own_error().
 `device_dense` is the device of an all-reduce or a reducescatter. Without it eager code uses the GPU that holds all
@@ -18,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from hipress import runtime
-from hipress.adapter import collectives, process_sets, reduce_ops
+from hipress.adapter import collectives, reduce_ops
 from hipress.adapter.complex_values import check_combines
 from hipress.adapter.compression import Compressing, codec_of, compressed, compressor_of
 from hipress.adapter.operation_names import operation_name
-from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.declaration import filled
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def _names(kind: str, name: str | None, count: int | None) -> list[str]:
-    """The names of a group of `count` tensors; None: of a single tensor."""
+def _names(kind: str, name: str | None, count: int | None, process_set: ProcessSet) -> list[str]:
+    """The names of a group of `count` tensors; None: of a single tensor. Raises the errors of process_sets.check()."""
+    check(process_set)
     if name or tf.executing_eagerly():
-        full_name = operation_name(kind, name, foreign_threads=False)
+        full_name = operation_name(kind, name, process_set, foreign_threads=False)
     else:
-        full_name = graph_names.unnamed()
+        full_name = process_set.named(graph_names.unnamed())
     return [full_name] if count is None else [f"{full_name}.{index}" for index in range(count)]
 
 
@@ -107,15 +108,16 @@ def grouped_allreduce(
 
 def _allreduce(tensors: Sequence[Any], options: TensorflowAllreduceOptions, *, single: bool) -> list[Any]:
     given = filled(TensorflowAllreduceOptions, options)
-    process_sets.check(given["process_set"])
-    compression, codec, name = given["compression"], given["codec"], given["name"]
+    compression, codec, name, process_set = (
+        given[option] for option in ("compression", "codec", "name", "process_set")
+    )
     factors = given["prescale_factor"], given["postscale_factor"]
     op = reduce_ops.chosen(given["op"], given["average"])
     results = list(tensors)
     dense = [index for index, tensor in enumerate(tensors) if not isinstance(tensor, tf.IndexedSlices)]
-    names = _names("allreduce", name, None if single else len(tensors))
+    names = _names("allreduce", name, None if single else len(tensors), process_set)
     for index in set(range(len(results))) - set(dense):
-        results[index] = _gathered(results[index], names[index], op, factors)
+        results[index] = _gathered(results[index], names[index], op, factors, process_set)
     if dense:
         own_names = [names[index] for index in dense]
         values = _tensors([tensors[index] for index in dense], own_names, operators.COMBINED)
@@ -127,6 +129,7 @@ def _allreduce(tensors: Sequence[Any], options: TensorflowAllreduceOptions, *, s
             own_names,
             _tensors(sent, own_names),
             factors,
+            process_set,
             reduction=op.name,
             codec=_checked_codec(compression, codec, sent, name, summed=summed),
             topology=given["topology"],
@@ -138,14 +141,16 @@ def _allreduce(tensors: Sequence[Any], options: TensorflowAllreduceOptions, *, s
     return results
 
 
-def _gathered(slices: tf.IndexedSlices, name: str, op: ReduceOp, factors: tuple[float, float]) -> tf.IndexedSlices:
+def _gathered(
+    slices: tf.IndexedSlices, name: str, op: ReduceOp, factors: tuple[float, float], process_set: ProcessSet
+) -> tf.IndexedSlices:
     if op not in (Average, Sum):
         raise Unsupported(f"'{name}' is IndexedSlices, which go with Average and Sum; op is {op!r}")
     if op == Average and slices.values.dtype == tf.bool:
         raise Unsupported(f"'{name}' is IndexedSlices of bool, which have no average; op=Sum gathers them")
     names = [f"{name}.values", f"{name}.indices"]
-    values, indices = differentiable.allgather(names, _tensors([slices.values, slices.indices], names))
-    factor = factors[0] * factors[1] / (runtime.size() if op == Average else 1)
+    values, indices = differentiable.allgather(names, _tensors([slices.values, slices.indices], names), process_set)
+    factor = factors[0] * factors[1] / (process_set.size() if op == Average else 1)
     if op == Average or factor != 1:
         if not values.dtype.is_floating:
             values = values / tf.ones([], values.dtype)  # floats, as Horovod's averages of whole numbers
@@ -161,9 +166,8 @@ def allgather(
     process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
     """The rows of all ranks, in rank order. Ranks may have different numbers of rows. Differentiable."""
-    process_sets.check(process_set)
-    names = _names("allgather", name, None)
-    return differentiable.allgather(names, _rows([tensor], names))[0]
+    names = _names("allgather", name, None, process_set)
+    return differentiable.allgather(names, _rows([tensor], names), process_set)[0]
 
 
 @as_written
@@ -174,9 +178,8 @@ def grouped_allgather(
     process_set: ProcessSet = global_process_set,
 ) -> list[tf.Tensor]:
     """`allgather()` of several tensors, as one operation."""
-    process_sets.check(process_set)
-    names = _names("allgather", name, len(tensors))
-    return differentiable.allgather(names, _rows(tensors, names)) if names else []
+    names = _names("allgather", name, len(tensors), process_set)
+    return differentiable.allgather(names, _rows(tensors, names), process_set) if names else []
 
 
 @as_written
@@ -188,9 +191,8 @@ def broadcast(
     process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
     """Rank `root_rank`'s values, on every rank. Differentiable."""
-    process_sets.check(process_set)
-    names = _names("broadcast", name, None)
-    return differentiable.broadcast(names, _tensors([tensor], names), root_rank)[0]
+    names = _names("broadcast", name, None, process_set)
+    return differentiable.broadcast(names, _tensors([tensor], names), root_rank, process_set)[0]
 
 
 @as_written
@@ -198,9 +200,8 @@ def broadcast_(
     variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[tf.Variable]:
     """Assigns rank `root_rank`'s values to these tf.Variables, and returns them."""
-    process_sets.check(process_set)
-    names = graph_names.own_names(_names("broadcast", name, len(variables)))
-    values = operators.broadcast(names, _tensors(variables, names), root_rank)
+    names = graph_names.own_names(_names("broadcast", name, len(variables), process_set))
+    values = operators.broadcast(names, _tensors(variables, names), root_rank, process_set)
     return [variable.assign(value) for variable, value in zip(variables, values, strict=True)]
 
 
@@ -217,10 +218,9 @@ def alltoall(
 
     `splits`: the number of rows for each rank; without it, every rank gets equally many. Differentiable.
     """
-    process_sets.check(process_set)
-    names = _names("alltoall", name, None)
+    names = _names("alltoall", name, None, process_set)
     given = tf.constant([], tf.int64) if splits is None else _splits(splits, names[0])
-    received, rows = differentiable.alltoall(names[0], _rows([tensor], names)[0], given)
+    received, rows = differentiable.alltoall(names[0], _rows([tensor], names)[0], given, process_set)
     return received if splits is None else (received, tf.cast(rows, tf.int32))
 
 
@@ -251,7 +251,7 @@ def reducescatter(
     """
     return _reducescatter(
         [tensor],
-        _names("reducescatter", name, None),
+        _names("reducescatter", name, None, process_set),
         compression,
         op,
         process_set,
@@ -274,7 +274,7 @@ def grouped_reducescatter(
     name: str | None = None,
 ) -> list[tf.Tensor]:
     """`reducescatter()` of several tensors, as one operation."""
-    names = _names("reducescatter", name, len(tensors))
+    names = _names("reducescatter", name, len(tensors), process_set)
     if not names:
         return []
     return _reducescatter(tensors, names, compression, op, process_set, prescale_factor, postscale_factor, device_dense)
@@ -290,7 +290,6 @@ def _reducescatter(
     postscale_factor: float,
     device: str,
 ) -> list[Any]:
-    process_sets.check(process_set)
     codec_of(compression)
     # The engine's reducescatter has no codecs: the compressor runs in Python.
     given = _rows(tensors, names, operators.COMBINED)
@@ -300,6 +299,7 @@ def _reducescatter(
         names,
         _tensors(sent, names),
         (prescale_factor, postscale_factor),
+        process_set,
         reduction=reduce_ops.chosen(op).name,
         device=asked_device(device),
     )
@@ -308,6 +308,5 @@ def _reducescatter(
 
 @as_written
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when every rank has called it."""
-    process_sets.check(process_set)
-    collectives.barrier().wait()
+    """Returns when every rank of the set has called it."""
+    collectives.barrier(process_set).wait()

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from hipress import runtime
+from hipress.adapter.process_sets import ProcessSet
 from hipress.tensorflow import operators
 from hipress.tensorflow.graph_names import own_names
 
@@ -41,48 +42,50 @@ def _of_gradients(names: _Names) -> list[str]:
     return [f"{name}.gradient" for name in names]
 
 
-def allreduce(names: _Names, tensors: _Tensors, factors: tuple[float, float], **options: Any) -> list[Any]:
+def allreduce(
+    names: _Names, tensors: _Tensors, factors: tuple[float, float], process_set: ProcessSet, **options: Any
+) -> list[Any]:
     """The derivative of an all-reduce is the all-reduce of the derivative."""
     names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
-        outputs = operators.reduced("allreduce", names, inputs, factors, **options)
-        return outputs, lambda *gradients: allreduce(_of_gradients(names), gradients, factors, **options)
+        outputs = operators.reduced("allreduce", names, inputs, factors, process_set, **options)
+        return outputs, lambda *gradients: allreduce(_of_gradients(names), gradients, factors, process_set, **options)
 
     return _differentiable(forward, tensors)
 
 
-def _average(names: _Names, gradients: _Tensors) -> list[Any]:
-    return allreduce(_of_gradients(names), gradients, _ONE, reduction="average")
+def _average(names: _Names, gradients: _Tensors, process_set: ProcessSet) -> list[Any]:
+    return allreduce(_of_gradients(names), gradients, _ONE, process_set, reduction="average")
 
 
-def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
+def broadcast(names: _Names, tensors: _Tensors, root_rank: int, process_set: ProcessSet) -> list[Any]:
     """A broadcast. In its derivative the root gets the average of all ranks' gradients, the other ranks get zeros."""
     names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
         def backward(*gradients: Any) -> list[Any]:
-            averages = _average(names, gradients)
+            averages = _average(names, gradients, process_set)
             return averages if runtime.rank() == root_rank else [_zeros_after(average) for average in averages]
 
-        return operators.broadcast(names, inputs, root_rank), backward
+        return operators.broadcast(names, inputs, root_rank, process_set), backward
 
     return _differentiable(forward, tensors)
 
 
-def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
+def allgather(names: _Names, tensors: _Tensors, process_set: ProcessSet) -> list[Any]:
     """An allgather. In its derivative a rank gets its own rows of the average of all ranks' gradients."""
     names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
-        gathered, rows = operators.allgather(names, inputs)
+        gathered, rows = operators.allgather(names, inputs, process_set)
 
         def backward(*gradients: Any) -> list[Any]:
-            rank = runtime.rank()
+            rank = process_set.rank()
             firsts = [tf.reduce_sum(of_ranks[:rank]) for of_ranks in rows]
             return [
                 average[first : first + of_ranks[rank]]
-                for average, first, of_ranks in zip(_average(names, gradients), firsts, rows, strict=True)
+                for average, first, of_ranks in zip(_average(names, gradients, process_set), firsts, rows, strict=True)
             ]
 
         return gathered, backward
@@ -90,33 +93,39 @@ def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
     return _differentiable(forward, tensors)
 
 
-def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
+def alltoall(name: str, tensor: Any, splits: Any, process_set: ProcessSet) -> tuple[Any, Any]:
     """The received rows, and the number of rows of each rank. The gradient of a row goes back to its sender."""
     received: list[Any] = []
     (name,) = own_names([name])
 
     def forward(value: Any) -> tuple[Any, Any]:
-        (output,), (rows,) = operators.alltoall([name], splits, [value])
+        (output,), (rows,) = operators.alltoall([name], splits, [value], process_set)
         received.append(rows)
-        return output, lambda gradient: alltoall(f"{name}.gradient", gradient, rows)[0]
+        return output, lambda gradient: alltoall(f"{name}.gradient", gradient, rows, process_set)[0]
 
     (result,) = _differentiable(forward, [tensor])
     return result, received[0]
 
 
 def reducescatter(
-    names: _Names, tensors: _Tensors, factors: tuple[float, float], reduction: str, device: str
+    names: _Names,
+    tensors: _Tensors,
+    factors: tuple[float, float],
+    process_set: ProcessSet,
+    reduction: str,
+    device: str,
 ) -> list[Any]:
     """A reducescatter. Its derivative gathers the gradients of all ranks' rows."""
     names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
         def backward(*gradients: Any) -> list[Any]:
-            factor = factors[0] * factors[1] * (runtime.size() if reduction == "sum" else 1)
+            factor = factors[0] * factors[1] * (process_set.size() if reduction == "sum" else 1)
             scaled = [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
-            return allgather(_of_gradients(names), scaled)
+            return allgather(_of_gradients(names), scaled, process_set)
 
-        outputs = operators.reduced("reducescatter", names, inputs, factors, reduction=reduction, device=device)
+        how = {"reduction": reduction, "device": device}
+        outputs = operators.reduced("reducescatter", names, inputs, factors, process_set, **how)
         return outputs, backward
 
     return _differentiable(forward, tensors)

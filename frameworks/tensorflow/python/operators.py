@@ -14,6 +14,7 @@ from tensorflow.python.framework.auto_control_deps_utils import register_read_on
 
 from hipress._library import load_core
 from hipress.adapter.complex_values import REAL_TYPES
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.errors import Unsupported
 from hipress.gpus import gpu
 from hipress.tensorflow import failures, graph_names, places
@@ -133,13 +134,20 @@ def steps(number: int) -> int:
 
 
 def reduced(
-    kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, float], *, device: str = "", **options: Any
+    kind: str,
+    names: _Names,
+    tensors: _Tensors,
+    factors: tuple[float, float],
+    process_set: ProcessSet,
+    *,
+    device: str = "",
+    **options: Any,
 ) -> list[Any]:
     """An "allreduce" or "reducescatter" of each tensor; ranks match tensors by name. `factors`: prescale, postscale.
     `device`: see places.at().
     """
     operator = _operators.hipress_allreduce if kind == "allreduce" else _operators.hipress_reducescatter
-    options["loops"] = _loops(options.get("codec", "none"))
+    options.update(loops=_loops(options.get("codec", "none")), among=process_set.among)
     with tf.device(places.CPU):
         given = tf.constant(list(names), tf.string), tf.constant(factors, tf.float64)
     with places.at(tensors, device), own_errors():
@@ -147,26 +155,31 @@ def reduced(
     return _independent(outputs)
 
 
-def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
+def broadcast(
+    names: _Names, tensors: _Tensors, root_rank: int, process_set: ProcessSet = global_process_set
+) -> list[Any]:
     """Rank `root_rank`'s values of each tensor."""
+    how = {"root_rank": root_rank, "loops": _loops(), "among": process_set.among}
     with tf.device(places.CPU):
         given = tf.constant(list(names), tf.string)
     with places.at(tensors), own_errors():
-        outputs = _operators.hipress_broadcast(given, list(tensors), root_rank=root_rank, loops=_loops())
+        outputs = _operators.hipress_broadcast(given, list(tensors), **how)
     return _independent(outputs)
 
 
-def allgather(names: _Names, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
+def allgather(names: _Names, tensors: _Tensors, process_set: ProcessSet) -> tuple[list[Any], list[Any]]:
     """The rows of all ranks, and for each tensor the number of rows of each rank."""
+    how = {"N": len(names), "loops": _loops(), "among": process_set.among}
     with tf.device(places.CPU), own_errors():
-        gathered, rows = _operators.hipress_allgather(list(names), list(tensors), N=len(names), loops=_loops())
+        gathered, rows = _operators.hipress_allgather(list(names), list(tensors), **how)
     return _independent(gathered), rows
 
 
-def alltoall(names: _Names, splits: Any, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
+def alltoall(names: _Names, splits: Any, tensors: _Tensors, process_set: ProcessSet) -> tuple[list[Any], list[Any]]:
     """The rows that all ranks have sent to this rank, and for each tensor the number of rows of each rank."""
+    how = {"N": len(names), "loops": _loops(), "among": process_set.among}
     with tf.device(places.CPU), own_errors():
-        received, rows = _operators.hipress_alltoall(list(names), splits, list(tensors), N=len(names), loops=_loops())
+        received, rows = _operators.hipress_alltoall(list(names), splits, list(tensors), **how)
     return _independent(received), rows
 
 

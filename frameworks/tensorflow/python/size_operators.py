@@ -6,12 +6,12 @@ from __future__ import annotations
 import tensorflow as tf
 
 from hipress import runtime
-from hipress.adapter.process_sets import global_process_set
+from hipress.adapter.process_sets import by_number
 
 
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    """The world size, as an int32 scalar."""
-    return tf.constant(runtime.size(), tf.int32, name=name)
+    """The number of ranks of the process set with this number, as an int32 scalar; 0 is the set of all ranks."""
+    return tf.constant(by_number(process_set_id).size(), tf.int32, name=name)
 
 
 def local_size_op(name: str | None = None) -> tf.Tensor:
@@ -30,5 +30,5 @@ def local_rank_op(name: str | None = None) -> tf.Tensor:
 
 
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    """Always 1, because the only process set has all ranks, as an int32 scalar."""
-    return tf.constant(int(global_process_set.included()), tf.int32, name=name)
+    """1 if this rank is in the process set with this number, and else 0, as an int32 scalar."""
+    return tf.constant(int(by_number(process_set_id).included()), tf.int32, name=name)

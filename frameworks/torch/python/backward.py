@@ -63,6 +63,8 @@ class BackwardSynchronization:
         takes_sparse_only: bool = False,
     ) -> None:
         self._synchronizer = synchronizer
+        self.process_set = synchronizer.process_set
+        self._ranks = self.process_set.size()
         self._named = named_parameters
         self._passes = passes
         self._sparse_as_dense = sparse_as_dense
@@ -184,7 +186,7 @@ class BackwardSynchronization:
         """
         if self._clean:
             return
-        if self._process.place.size > 1:
+        if self._ranks > 1:
             for index, (gradient, version) in self._sent.items():
                 if version_of(gradient) != version:
                     unfinished.end_job(
@@ -223,7 +225,7 @@ class BackwardSynchronization:
 
     def unfinished(self) -> str | None:
         """See unfinished.Step."""
-        if not self._handed_over or self._process.place.size == 1:
+        if not self._handed_over or self._ranks == 1:
             return None
         all_of_them = sum(self._takes_part(index) for index in range(len(self._named)))
         return (
@@ -375,7 +377,7 @@ class BackwardSynchronization:
         key = f"round {self._left_open} left open of {self._synchronizer.name(0)}"
         handed_over = ",".join(map(str, sorted(self._handed_over))).encode()
         try:
-            gathered = self._engine.allgather(key, handed_over, _PATIENCE)
+            gathered = self._synchronizer.gather(key, handed_over, _PATIENCE)
         except Timeout:
             return False  # the other ranks wait for the rest of the round
         if any(other != handed_over for other in gathered):
@@ -409,7 +411,7 @@ class BackwardSynchronization:
             )
         options = self._synchronizer.options
         operation = sparse_allreduce_async(
-            gradient * options.prescale_factor, self._synchronizer.name(index), options.op
+            gradient * options.prescale_factor, self._synchronizer.name(index), options.op, self.process_set
         )
         self._operations[index] = operation.then(lambda combined: combined * options.postscale_factor)
 
@@ -423,6 +425,7 @@ class BackwardSynchronization:
             op=options.op,
             prescale_factor=options.prescale_factor,
             postscale_factor=options.postscale_factor,
+            process_set=self.process_set,
         )
         self._operations[index] = operation.then(lambda combined: compressor.decompress(combined, context))
 
@@ -447,7 +450,7 @@ class BackwardSynchronization:
             self._make_sparse_again()
 
     def _wait_for_operations(self) -> None:
-        leaves_zeros = self._as_horovod and runtime.size() > 1
+        leaves_zeros = self._as_horovod and self._ranks > 1
         for index, handle in list(self._handles.items()):
             try:
                 any_values = self._synchronizer.wait(handle)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collective operations on tensors, with Horovod's names and meaning: functions that start one, or work in place.
 
-Every rank calls a function with the same name, dtype and options; calls without a name are matched by their order.
+Every rank of `process_set`, all ranks by default, calls a function with the same name, dtype and options; calls without
+a name are matched by their order. Each says "all ranks" of the ranks of its set.
 Tensors must not be changed until `synchronize()`, which returns the result. `codec`, `topology` and `partitions` of an
 all-reduce are keyword arguments beside Horovod's: `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs
 need a name, under which they keep the residual. For them `scaler` is the torch.amp.GradScaler whose scale the values
@@ -19,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from hipress.adapter import collectives, operations, process_sets, reduce_ops
+from hipress.adapter import collectives, operations, reduce_ops
 from hipress.adapter.collective_options import of_part, part_name
 from hipress.adapter.complex_values import check_combines
 from hipress.adapter.operations import Operation
-from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.errors import InvalidArgument
 from hipress.options.declaration import filled
@@ -43,7 +44,13 @@ _SEVERAL = "tensors average name op prescale_factor postscale_factor process_set
 
 
 def _start(
-    kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, scale: float | None = None, **options: Any
+    kind: str,
+    tensor: torch.Tensor,
+    output: torch.Tensor,
+    name: str | None,
+    process_set: ProcessSet,
+    scale: float | None = None,
+    **options: Any,
 ) -> Operation[torch.Tensor]:
     """`scale`: the loss scale of values of which the codec keeps something."""
     operators.check_is_tensor(tensor, kind, name)
@@ -56,7 +63,7 @@ def _start(
 
     def submit(handle: int) -> int:
         if scale is not None:
-            NamedScales.of_this_engine().follow(scale, label, handle)
+            NamedScales.of_this_engine().follow(scale, process_set.named(label), handle)
         stream = operators.stream_of(output)
         if output is tensor:
             operation = operators.submit_in_place(written, handle, stream=stream)
@@ -75,6 +82,7 @@ def _start(
         shape=operators.core_shape(tensor),
         order=operators.memory_order(tensor),
         device=operators.device_of(tensor, label),
+        process_set=process_set,
         **options,
     )
 
@@ -83,7 +91,7 @@ def _allreduce(
     tensor: torch.Tensor, output: torch.Tensor, **options: Unpack[TorchAllreduceOptions]
 ) -> Operation[torch.Tensor]:
     given = filled(TorchAllreduceOptions, options)
-    process_sets.check(given["process_set"])
+    process_set = check(given["process_set"])
     collectives.check_codec_needs_name(given["name"], given["codec"])
     op = reduce_ops.chosen(given["op"], given["average"])
     operators.check_is_tensor(tensor, "allreduce", given["name"])
@@ -93,7 +101,10 @@ def _allreduce(
         tensor,
         output,
         given["name"],
-        NamedScales.of_this_engine().scale(given["scaler"], given["name"], given["codec"]),
+        process_set,
+        NamedScales.of_this_engine().scale(
+            given["scaler"], given["name"] and process_set.named(given["name"]), given["codec"]
+        ),
         op=op.name,
         prescale=given["prescale_factor"],
         postscale=given["postscale_factor"],
@@ -192,19 +203,17 @@ def sparse_allreduce_async(
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[torch.Tensor]:
-    """Starts sending rank `root_rank`'s values to all ranks, into a new tensor."""
-    process_sets.check(process_set)
+    """Starts sending rank `root_rank`'s values to all ranks of the set, into a new tensor."""
     operators.check_is_tensor(tensor, "broadcast", name)
     values = resolved(tensor)
-    return _start("broadcast", values, torch.empty_like(values), name, root=root_rank)
+    return _start("broadcast", values, torch.empty_like(values), name, process_set, root=root_rank)
 
 
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[torch.Tensor]:
     """`broadcast_async()` in place."""
-    process_sets.check(process_set)
-    return _start("broadcast", tensor, tensor, name, root=root_rank)
+    return _start("broadcast", tensor, tensor, name, process_set, root=root_rank)
 
 
 def broadcast_(
@@ -225,10 +234,9 @@ def reducescatter_async(
     """Starts combining `tensor` over all ranks; this rank gets its rows of the result. If the rows do not divide
     evenly, the lower ranks get one row more.
     """
-    process_sets.check(process_set)
     operators.check_is_tensor(tensor, "reducescatter", name)
     collectives.check_has_rows(tuple(tensor.shape), "reducescatter", name)
-    rows = collectives.divided_rows(tensor.shape[0])
+    rows = collectives.divided_rows(tensor.shape[0], process_set)
     op = reduce_ops.chosen(op)
     _check_combines(tensor, name, op)
     values = resolved(tensor).contiguous()
@@ -237,6 +245,7 @@ def reducescatter_async(
         values,
         values.new_empty((rows, *tensor.shape[1:])),
         name,
+        process_set,
         op=op.name,
         prescale=prescale_factor,
         postscale=postscale_factor,
@@ -268,19 +277,18 @@ def allgather_async(
 
     Tensors on GPUs pass through the host's memory.
     """
-    process_sets.check(process_set)
-    return allgather_with_rows_async(tensor, name).then(lambda gathered: gathered[0])
+    return allgather_with_rows_async(tensor, name, process_set).then(lambda gathered: gathered[0])
 
 
 def allgather_with_rows_async(
-    tensor: torch.Tensor, name: str | None = None
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[tuple[torch.Tensor, list[int]]]:
     """Does as `allgather_async()`; the result is the rows, and a list of the number of rows of each rank."""
     operators.check_is_tensor(tensor, "allgather", name)
     collectives.check_has_rows(tuple(tensor.shape), "allgather", name)
     values = _on_host(tensor, name or "allgather without a name")
     dtype = operators.core_type(tensor)
-    return collectives.allgather_with_rows(values, dtype=dtype, name=name).then(
+    return collectives.allgather_with_rows(values, dtype=dtype, name=name, process_set=process_set).then(
         lambda gathered: (_from_host(gathered[0], tensor), gathered[1])
     )
 
@@ -300,26 +308,25 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Operation[tuple[torch.Tensor, torch.Tensor]]:
-    """Starts sending the first `splits[0]` rows to rank 0, the next `splits[1]` rows to rank 1, and so on; without
-    `splits` every rank gets equally many. The result is the rows from all ranks, and the number of rows of each rank.
+    """Starts sending the first `splits[0]` rows to the first rank of the set, the next `splits[1]` rows to the second
+    one, and so on; without `splits` every rank gets equally many. The result is the rows from all ranks, and the number
+    of rows of each rank.
 
     Tensors on GPUs pass through the host's memory.
     """
-    process_sets.check(process_set)
     operators.check_is_tensor(tensor, "alltoall", name)
     collectives.check_has_rows(tuple(tensor.shape), "alltoall", name)
     values = _on_host(tensor, name or "alltoall without a name")
     wanted = splits.cpu().numpy() if isinstance(splits, torch.Tensor) else splits
     dtype = operators.core_type(tensor)
-    return collectives.alltoall(values, wanted, dtype=dtype, name=name).then(
+    return collectives.alltoall(values, wanted, dtype=dtype, name=name, process_set=process_set).then(
         lambda moved: (_from_host(moved[0], tensor), torch.tensor(moved[1], dtype=torch.int32))
     )
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Waits until every rank has called it."""
-    process_sets.check(process_set)
-    collectives.barrier().wait()
+    """Waits until every rank of the set has called it."""
+    collectives.barrier(process_set).wait()
 
 
 def _on_host(tensor: torch.Tensor, name: str) -> np.ndarray[Any, Any]:

@@ -69,12 +69,11 @@ class _Derivatives:
         return _Derivatives([f"{name}.gradient#{self._times}" for name in self.names])
 
 
-def _derivatives(kind: str, names: _Names, codec: str = "none") -> _Derivatives:
+def _derivatives(kind: str, names: _Names, process_set: ProcessSet, codec: str = "none") -> _Derivatives:
     """The names for a call that starts now. A codec finds its states by name, so each step then uses the same name."""
-    process = runtime.current()
     own = [f"{name or f'unnamed {kind}'}.gradient" for name in names]
     remembers = codec != "none" and bool(load_core().create_codec(codec).states)
-    return _Derivatives(own if remembers else [process.numbered(name) for name in own])
+    return _Derivatives(own if remembers else [process_sets.check(process_set).numbered(name) for name in own])
 
 
 def _allreduce(
@@ -87,7 +86,7 @@ def _allreduce(
     op = reduce_ops.chosen(given.pop("op"), given.pop("average"))
     del given["name"]
     summed = op in (Average, Sum)
-    derivatives = _derivatives("allreduce", names, codec_of(compression, codec, summed=summed))
+    derivatives = _derivatives("allreduce", names, given["process_set"], codec_of(compression, codec, summed=summed))
     sent, decompressed = compressed(compressor_of(compression, summed=summed), tensors)
     codecs = [codec_of(compression, codec, floating=_has_reals(tensor), summed=summed) for tensor in sent]
     differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in sent)
@@ -125,11 +124,10 @@ def _allreduced(
     return _apply(forward, backward, tensors)
 
 
-def _averaged(gradients: _Tensors, derivatives: _Derivatives) -> list[torch.Tensor]:
-    exact = ["none"] * len(gradients)
-    return _allreduced(
-        gradients, derivatives.names, derivatives.differentiated(), exact, (UNSCALED, UNSCALED), op=Average
-    )
+def _averaged(gradients: _Tensors, derivatives: _Derivatives, process_set: ProcessSet) -> list[torch.Tensor]:
+    exact, unscaled = ["none"] * len(gradients), (UNSCALED, UNSCALED)
+    names, own = derivatives.names, derivatives.differentiated()
+    return _allreduced(gradients, names, own, exact, unscaled, op=Average, process_set=process_set)
 
 
 @in_order("tensor average name compression op prescale_factor postscale_factor process_set")
@@ -156,7 +154,7 @@ def broadcast(
 ) -> torch.Tensor:
     """Rank `root_rank`'s values, on every rank, as a new tensor."""
 
-    derivatives = _derivatives("broadcast", [name])
+    derivatives = _derivatives("broadcast", [name], process_set)
 
     def forward(given: _Tensors) -> list[Any]:
         return [collectives.broadcast_async(given[0], root_rank, name, process_set).wait()]
@@ -164,7 +162,7 @@ def broadcast(
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
         # All ranks have the root's values: the root gets the average of all ranks' gradients, the other ranks get
         # zeros. Yet the derivative of this average is a collective, in which all ranks take part.
-        (average,) = _averaged(gradients, derivatives)
+        (average,) = _averaged(gradients, derivatives, process_set)
         is_root = runtime.rank() == root_rank
         return [average if is_root else average.masked_fill(torch.ones_like(average, dtype=torch.bool), 0)]
 
@@ -173,16 +171,18 @@ def broadcast(
 
 
 def _allgather(tensors: _Tensors, names: _Names, process_set: ProcessSet) -> list[torch.Tensor]:
-    process_sets.check(process_set)
-    return _allgathered(tensors, names, _derivatives("allgather", names))
+    return _allgathered(tensors, names, _derivatives("allgather", names, process_set), process_set)
 
 
-def _allgathered(tensors: _Tensors, names: _Names, derivatives: _Derivatives) -> list[torch.Tensor]:
+def _allgathered(
+    tensors: _Tensors, names: _Names, derivatives: _Derivatives, process_set: ProcessSet
+) -> list[torch.Tensor]:
     rows: list[list[int]] = []
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
         started = [
-            collectives.allgather_with_rows_async(tensor, name) for tensor, name in zip(given, names, strict=True)
+            collectives.allgather_with_rows_async(tensor, name, process_set)
+            for tensor, name in zip(given, names, strict=True)
         ]
         results = grouped(started).wait()
         rows.extend(of_ranks for _, of_ranks in results)
@@ -190,10 +190,10 @@ def _allgathered(tensors: _Tensors, names: _Names, derivatives: _Derivatives) ->
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
         # This rank's rows of the average of all ranks' gradients.
-        rank = runtime.rank()
+        rank = process_set.rank()
         return [
             average.narrow(0, sum(of_ranks[:rank]), of_ranks[rank])
-            for average, of_ranks in zip(_averaged(gradients, derivatives), rows, strict=True)
+            for average, of_ranks in zip(_averaged(gradients, derivatives, process_set), rows, strict=True)
         ]
 
     return _apply(forward, backward, tensors)
@@ -236,41 +236,51 @@ def alltoall(
 
     See `alltoall_async()`.
     """
-    process_sets.check(process_set)
-    result, received = _exchanged(tensor, splits, name, _derivatives("alltoall", [name]))
+    derivatives = _derivatives("alltoall", [name], process_set)
+    result, received = _exchanged(tensor, splits, name, derivatives, process_set)
     return result if splits is None else (result, received)
 
 
 def _exchanged(
-    tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None, name: str | None, derivatives: _Derivatives
+    tensor: torch.Tensor,
+    splits: Sequence[int] | torch.Tensor | None,
+    name: str | None,
+    derivatives: _Derivatives,
+    process_set: ProcessSet,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     received: list[torch.Tensor] = []
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
-        result, rows = collectives.alltoall_async(given[0], splits, name).wait()
+        result, rows = collectives.alltoall_async(given[0], splits, name, process_set).wait()
         received.append(rows)
         return [result]
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
         # The gradient of a row goes back to the rank that sent the row.
         (own,) = derivatives.names
-        return [_exchanged(gradients[0], received[0], own, derivatives.differentiated())[0]]
+        return [_exchanged(gradients[0], received[0], own, derivatives.differentiated(), process_set)[0]]
 
     (result,) = _apply(forward, backward, [tensor])
     return result, received[0]
 
 
 def _reducescatter(
-    tensors: _Tensors, names: _Names, compression: Compressing, op: ReduceOp, prescale: float, postscale: float
+    tensors: _Tensors,
+    names: _Names,
+    compression: Compressing,
+    op: ReduceOp,
+    process_set: ProcessSet,
+    prescale: float,
+    postscale: float,
 ) -> list[torch.Tensor]:
     for tensor, name in zip(tensors, names, strict=True):
         check_is_tensor(tensor, "reducescatter", name)
     codec_of(compression)
-    derivatives = _derivatives("reducescatter", names)
+    derivatives = _derivatives("reducescatter", names, process_set)
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
         started = [
-            collectives.reducescatter_async(tensor, name, op, prescale_factor=prescale, postscale_factor=postscale)
+            collectives.reducescatter_async(tensor, name, op, process_set, prescale, postscale)
             for tensor, name in zip(given, names, strict=True)
         ]
         results: list[torch.Tensor] = grouped(started).wait()
@@ -278,9 +288,9 @@ def _reducescatter(
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
         # Each rank has the gradient of its rows and sends it to all ranks, times their number unless `op` is Average.
-        factor = prescale * postscale * (runtime.size() if op == Sum else 1)
+        factor = prescale * postscale * (process_set.size() if op == Sum else 1)
         scaled = [gradient * factor for gradient in gradients]
-        return _allgathered(scaled, derivatives.names, derivatives.differentiated())
+        return _allgathered(scaled, derivatives.names, derivatives.differentiated(), process_set)
 
     # The engine's reducescatter has no codecs: the compressor runs in Python.
     sent, decompressed = compressed(compressor_of(compression, summed=False), tensors)
@@ -297,8 +307,7 @@ def reducescatter(
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
     """This rank's rows of the combination of all ranks' `tensor`. See `reducescatter_async()`."""
-    process_sets.check(process_set)
-    (result,) = _reducescatter([tensor], [name], compression, op, prescale_factor, postscale_factor)
+    (result,) = _reducescatter([tensor], [name], compression, op, process_set, prescale_factor, postscale_factor)
     return result
 
 
@@ -312,6 +321,5 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
     """`reducescatter()` of several tensors."""
-    process_sets.check(process_set)
     names = _part_names(tensors, name)
-    return _reducescatter(tensors, names, compression, op, prescale_factor, postscale_factor)
+    return _reducescatter(tensors, names, compression, op, process_set, prescale_factor, postscale_factor)

@@ -183,7 +183,7 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
         self._hipress.stepped()
         interval, steps = runtime.current().options.check_replicas, self._hipress.steps_taken()
         if interval and steps % interval == 0:
-            check_replicas(self._hipress.named_parameters(), steps)
+            check_replicas(self._hipress.named_parameters(), steps, self._hipress.process_set)
 
     def _hipress_warn_of_synchronizing_twice(self) -> None:
         self._hipress_warned = True

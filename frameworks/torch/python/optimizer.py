@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hipress.adapter import process_sets, reduce_ops
+from hipress.adapter import reduce_ops
 from hipress.adapter.automatic_codec import with_automatic_codec
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
@@ -102,7 +102,6 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     differ; Timeout if a rank does not call it; NotInitialized.
     """
     given = with_automatic_codec(filled(TorchOptions, options), optimizer)
-    process_sets.check(given["process_set"])
     if isinstance(optimizer, DistributedTorchOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
     if isinstance(optimizer, SynchronizingOptimizer):
@@ -116,6 +115,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         op=reduce_ops.chosen(given["op"]),
         gradient_predivide_factor=given["gradient_predivide_factor"],
         optimizer=optimizer,
+        process_set=given["process_set"],
     )
     warming_up = _warming_up(given, combining)
     scaling = LossScale(given["scaler"], "hipress.torch.DistributedOptimizer(optimizer, ..., scaler=scaler)")

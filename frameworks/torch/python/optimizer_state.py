@@ -9,6 +9,7 @@ import torch
 
 from hipress.adapter.objects import receive_plain, send_plain
 from hipress.adapter.operations import Operation
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.torch import operators
 from hipress.torch.collectives import broadcast_async_
 from hipress.torch.installed.private_names import sparse_parts
@@ -17,7 +18,7 @@ from hipress.torch.reals import resolved
 _WHAT, _LABEL = "broadcast_optimizer_state()", "optimizer_state"
 
 
-def send_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
+def send_state(optimizer: torch.optim.Optimizer, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     """Sends the state of rank `root_rank`'s `optimizer` to all other ranks. Raises Unsupported, on every rank, with the
     first value that is neither a tensor (dense or sparse COO) nor a plain value.
     """
@@ -52,11 +53,11 @@ def send_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
             "strides": list(tensor.stride()),
         }
 
-    send_plain(optimizer.state_dict(), root_rank, _LABEL, _WHAT, other, "state_dict()")
-    _broadcast(tensors, root_rank)
+    send_plain(optimizer.state_dict(), root_rank, _LABEL, _WHAT, other, "state_dict()", process_set)
+    _broadcast(tensors, root_rank, process_set)
 
 
-def receive_state(root_rank: int) -> dict[str, Any]:
+def receive_state(root_rank: int, process_set: ProcessSet = global_process_set) -> dict[str, Any]:
     """Receives the state_dict() of rank `root_rank`'s optimizer on another rank. Raises the errors of send_state(), and
     CorruptPayload if that rank has not sent it.
     """
@@ -82,12 +83,12 @@ def receive_state(root_rank: int) -> dict[str, Any]:
         tensors.append((described["name"], tensor))
         return tensor
 
-    received: dict[str, Any] = receive_plain(root_rank, _LABEL, _WHAT, other)
-    _broadcast(tensors, root_rank)
+    received: dict[str, Any] = receive_plain(root_rank, _LABEL, _WHAT, other, process_set)
+    _broadcast(tensors, root_rank, process_set)
     return received
 
 
-def _broadcast(tensors: list[tuple[str, torch.Tensor]], root_rank: int) -> None:
+def _broadcast(tensors: list[tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
     started: list[Operation[torch.Tensor]] = []
     for where, tensor in tensors:
         if tensor.numel() == 0:
@@ -95,7 +96,7 @@ def _broadcast(tensors: list[tuple[str, torch.Tensor]], root_rank: int) -> None:
         # Elements of types that HiPress does not know, such as float8, travel as bytes.
         known = tensor.dtype.to_real() in operators.DTYPE_NAMES
         values = tensor if known else tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
-        started.append(broadcast_async_(values, root_rank, name=f"{_LABEL}.{where}"))
+        started.append(broadcast_async_(values, root_rank, f"{_LABEL}.{where}", process_set))
     for operation in started:
         operation.wait()
 

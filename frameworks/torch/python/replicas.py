@@ -10,14 +10,16 @@ import torch
 
 from hipress import runtime
 from hipress.adapter import replicas
+from hipress.adapter.process_sets import ProcessSet
 from hipress.options.runtime import RuntimeOptions
 
 Named = Iterable[tuple[str, torch.Tensor]]
 
 
-def check_replicas(named_parameters: Named, step: int) -> None:
+def check_replicas(named_parameters: Named, step: int, process_set: ProcessSet) -> None:
     """See hipress.adapter.replicas."""
-    replicas.check_replicas(((name, _bytes(parameter).numpy()) for name, parameter in named_parameters), step)
+    values = ((name, _bytes(parameter).numpy()) for name, parameter in named_parameters)
+    replicas.check_replicas(values, step, process_set)
 
 
 class ReplicaCheck:

@@ -10,6 +10,7 @@ import torch
 
 from hipress import runtime
 from hipress.adapter.operations import synchronize
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.errors import InvalidArgument
 from hipress.torch import operators
 from hipress.torch.collectives import broadcast_async_
@@ -20,8 +21,9 @@ from hipress.torch.reals import is_lazy, resolved
 def broadcast_parameters(
     params: Mapping[str, Any] | Iterable[tuple[str, Any] | torch.Tensor],
     root_rank: int,
+    process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Gives every rank rank `root_rank`'s values, in place.
+    """Gives every rank of the set rank `root_rank`'s values, in place.
 
     `params`: `model.state_dict()`, `model.named_parameters()`, or `model.parameters()`, whose tensors are matched by
     their order. Values of other types than tensors stay as they are. Raises InvalidArgument for another `params`.
@@ -39,7 +41,7 @@ def broadcast_parameters(
                 copy = resolved(tensor).contiguous()
                 copies.append((tensor, copy))
                 tensor = copy
-            handles.append(broadcast_async_(tensor, root_rank, name=f"parameters.{name}"))
+            handles.append(broadcast_async_(tensor, root_rank, f"parameters.{name}", process_set))
         for handle in handles:
             synchronize(handle)
         for tensor, copy in copies:
@@ -62,9 +64,13 @@ def _named(params: Mapping[str, Any] | Iterable[tuple[str, Any] | torch.Tensor])
 
 
 def broadcast_optimizer_state(
-    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
+    optimizer: torch.optim.Optimizer,
+    root_rank: int,
+    model: torch.nn.Module | None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Gives every rank's optimizer rank `root_rank`'s state: options of the parameter groups, step counts, moments.
+    """Gives the optimizer of every rank of the set rank `root_rank`'s state: options of the parameter groups, step
+    counts, moments.
 
     Works for any optimizer whose `state_dict()` consists of tensors and plain values (None, bool, int, float, str,
     bytes, list, tuple, dict, dtypes). Afterwards all ranks have the same bits, whatever state they had before. Nothing
@@ -74,11 +80,11 @@ def broadcast_optimizer_state(
     Raises InvalidArgument if the optimizers have different parameter groups; Unsupported, on every rank, with the first
     value of another type; CorruptPayload if the state does not come from that rank.
     """
-    if runtime.rank() == root_rank:
+    if check(process_set) and runtime.rank() == root_rank:
         _leave_zeros(optimizer, optimizer.state_dict(), model)
-        send_state(optimizer, root_rank)
+        send_state(optimizer, root_rank, process_set)
         return
-    state = receive_state(root_rank)
+    state = receive_state(root_rank, process_set)
     _leave_zeros(optimizer, state, model)
     try:
         optimizer.load_state_dict(state)

@@ -11,7 +11,7 @@ import struct
 from tests.core.control.control_ranks import PATIENCE, TOKEN
 
 MAGIC = 0x43505248
-VERSION = 7
+VERSION = 8
 HELLO, PROOF, WELCOME, REFUSED, REPLY, CHALLENGE = 1, 7, 64, 65, 67, 69
 NONCE = bytes(range(32))
 

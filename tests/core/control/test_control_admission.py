@@ -103,10 +103,10 @@ def test_lost_rank_cannot_come_back(tcp_world: World) -> None:
 
 def test_other_protocol_version_is_refused(tcp_world: World) -> None:
     with dial(port_of(tcp_world)) as connection:
-        connection.sendall(hello(1, 3, version=8))
+        connection.sendall(hello(1, 3, version=VERSION + 1))
         connection.shutdown(socket.SHUT_WR)
         said = read_to_end(connection).decode(errors="replace")
-        assert f"rank 0 speaks version {VERSION} of the control protocol, this process version 8" in said
+        assert f"rank 0 speaks version {VERSION} of the control protocol, this process version {VERSION + 1}" in said
     assert_alive(tcp_world)
 
 

@@ -79,7 +79,7 @@ def test_a_stopped_rank_with_a_full_buffer_is_not_lost(tcp_server: _core.Control
     with closing(join(tcp_server.port, 0, 2)) as plane, dial(tcp_server.port) as stopped:
         prove(stopped, hello(1, 2))
         # The rank asks for 24 MB, and then reads none of them.
-        stopped.sendall(frame(2, struct.pack("<Q", 1) + text(b"k") + text(value) + struct.pack("<QB", 20_000, 0)))
+        stopped.sendall(frame(2, struct.pack("<Q", 1) + text(b"k") + text(value) + struct.pack("<QBI", 20_000, 0, 0)))
         assert plane.allgather("k", value, 20.0) == [value, value]
         time.sleep(8 * LIMIT)
         assert not plane.notices()

@@ -6,15 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 from hipress import mxnet
+from hipress.adapter.process_sets import add_at_start
 from hipress.horovod import absent
 from hipress.horovod.names import HorovodInternalError, check_all_ranks, join
 from hipress.mxnet import *  # noqa: F403
 
 
 def init(comm: Any = None, process_sets: Any = None) -> None:  # type: ignore[no-redef]
-    """Calls hipress.mxnet.init(). Raises Unsupported for another set than all ranks of the launcher."""
-    check_all_ranks(comm, process_sets)
+    """Calls hipress.mxnet.init(), and adds the process sets; see hipress.horovod.torch.init()."""
+    check_all_ranks(comm)
     mxnet.init()
+    add_at_start(process_sets)
 
 
 __getattr__ = absent.refusing("mxnet")

@@ -113,7 +113,8 @@ def combine_and_apply(
         with _after(combined), _whole_or_error(), distributed._hipress_receiving_combined():
             apply(combined, trainable_variables)
         distributed._hipress_local.updated(variables, distributed._hipress_lists)
-        check_replicas_every(runtime.current().options.check_replicas, applied.iterations, variables)
+        interval = runtime.current().options.check_replicas
+        check_replicas_every(interval, applied.iterations, variables, distributed._hipress_lists.process_set)
 
     if variables and not applied.built:
         applied.build(variables)
@@ -151,7 +152,8 @@ def combine_and_apply_pairs(
         combined = distributed._hipress_local.combined(gradients, variables, distributed._hipress_lists)
         with _after(combined), _whole_or_error(), distributed._hipress_receiving_combined():
             apply_gradients(zip(combined, variables, strict=True), *arguments, **keywords)
-        check_replicas_every(runtime.current().options.check_replicas, applied.iterations, variables)
+        interval = runtime.current().options.check_replicas
+        check_replicas_every(interval, applied.iterations, variables, distributed._hipress_lists.process_set)
 
     distributed._hipress_aggregation.add([gradient for gradient, _ in pairs], variables, step)
     return applied.iterations

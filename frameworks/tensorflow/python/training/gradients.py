@@ -16,6 +16,7 @@ import tensorflow as tf
 from hipress import runtime
 from hipress.adapter.compression import Compressing
 from hipress.adapter.planned import PlanArgument, automatic_planning, before_planning, is_automatic, plan_of
+from hipress.adapter.process_sets import ProcessSet
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
 from hipress.tensorflow.collectives import allreduce
@@ -58,6 +59,11 @@ class GradientLists:
         self._planning: list[AutomaticPlanning | AutomaticCodec] = []
         self._step_ended: float | None = None
         self._lists: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], GradientSynchronizer]] = {}
+
+    @property
+    def process_set(self) -> ProcessSet:
+        """The ranks that combine their gradients."""
+        return self._options.synchronization.process_set
 
     def combined(self, gradients: Sequence[Any], variables: Sequence[Any], scale: Any = 1.0) -> list[Any]:
         """Combines the gradients over all ranks. None stays None: every rank has gradients for the same variables.
@@ -145,7 +151,7 @@ class GradientLists:
 
     def _gathered(self, gradient: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         options = self._options.synchronization
-        return allreduce(gradient, op=options.op, name=f"gradient.{name}")
+        return allreduce(gradient, op=options.op, name=f"gradient.{name}", process_set=options.process_set)
 
     def _compressed(self, compressor: Compressing, gradient: tf.Tensor, name: str) -> tf.Tensor:
         options = self._options.synchronization
@@ -157,6 +163,7 @@ class GradientLists:
             postscale_factor=options.postscale_factor,
             name=f"gradient.{name}",
             device_dense=self._options.device,
+            process_set=options.process_set,
         )
 
     def _check_codecs(self, doing: str) -> None:
@@ -231,6 +238,7 @@ def shared_lists(options: Combining) -> GradientLists:
         options.device,
         repr(replace(settings, plan=None)),
         id(settings.plan),
+        id(settings.process_set),
     )
     if key not in kept:
         kept[key] = GradientLists(options)
@@ -246,7 +254,8 @@ def tape_lists() -> list[GradientLists]:
 class LocalVariables:
     """Variables whose gradients ranks do not combine. `scale`: divide them by the number of ranks, as in Horovod."""
 
-    def __init__(self, *, scale: bool) -> None:
+    def __init__(self, process_set: ProcessSet, *, scale: bool) -> None:
+        self._process_set = process_set
         self._scale = scale
         self._variables: list[weakref.ref[Any]] = []
 
@@ -281,7 +290,7 @@ class LocalVariables:
     def _scaled(self, gradient: Any) -> Any:
         if gradient is None or not self._scale:
             return gradient
-        size = runtime.size()
+        size = self._process_set.size()
         if isinstance(gradient, tf.IndexedSlices):
             return tf.IndexedSlices(gradient.values / size, gradient.indices, gradient.dense_shape)
         return gradient / size

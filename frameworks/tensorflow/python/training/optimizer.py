@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from hipress import runtime
-from hipress.adapter import process_sets
 from hipress.adapter.automatic_codec import with_automatic_codec
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
@@ -67,7 +66,6 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     if the ranks' variables differ, and Timeout if a rank has no gradients.
     """
     given = filled(OptimizerOptions, options)
-    process_sets.check(given["process_set"])
     runtime.current()
     optimizer = _plain(optimizer)
     given = with_automatic_codec(given, optimizer)
@@ -78,6 +76,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         compression=given["compression"],
         op=given["op"],
         gradient_predivide_factor=given["gradient_predivide_factor"],
+        process_set=given["process_set"],
         optimizer=optimizer,
     )
     device = asked_device(given["device_dense"])
@@ -93,7 +92,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         given["plan"],
         counts_updates=kind is DistributedKerasOptimizer,
     )
-    optimizer._hipress_local = LocalVariables(scale=given["scale_local_gradients"])
+    optimizer._hipress_local = LocalVariables(combining.process_set, scale=given["scale_local_gradients"])
     if kind is not DistributedV1Optimizer:
         optimizer._hipress_aggregation = Aggregation(passes, average=given["average_aggregated_gradients"])
     assert isinstance(optimizer, DistributedTensorflowOptimizer)

@@ -8,11 +8,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.replicas import check_replicas
 from hipress.tensorflow.training.synchronizer import names_of
 
 
-def check_replicas_every(interval: int, steps: Any, variables: Sequence[Any]) -> None:
+def check_replicas_every(
+    interval: int, steps: Any, variables: Sequence[Any], process_set: ProcessSet = global_process_set
+) -> None:
     """Calls hipress.adapter.replicas.check_replicas() if `steps` is a multiple of `interval` (0: never)."""
     if not interval:
         return
@@ -20,11 +23,11 @@ def check_replicas_every(interval: int, steps: Any, variables: Sequence[Any]) ->
     if tf.executing_eagerly():  # an operator would replace the type of the error
         if int(tf.convert_to_tensor(steps)) % interval == 0:
             values = (tf.convert_to_tensor(each).numpy() for each in variables)
-            check_replicas(zip(names, values, strict=True), int(tf.convert_to_tensor(steps)))
+            check_replicas(zip(names, values, strict=True), int(tf.convert_to_tensor(steps)), process_set)
         return
 
     def compare(step: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:
-        check_replicas(zip(names, (value.numpy() for value in values), strict=True), int(step))
+        check_replicas(zip(names, (value.numpy() for value in values), strict=True), int(step), process_set)
         return tf.constant(True)
 
     def check() -> tf.Tensor:

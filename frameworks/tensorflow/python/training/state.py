@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from hipress.adapter import objects, process_sets
-from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter import objects
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.errors import InvalidArgument
 from hipress.tensorflow import operators
 from hipress.tensorflow.graph_names import own_names
@@ -28,14 +28,14 @@ def broadcast_variables(
     `inplace`, with which Horovod saves a copy, changes nothing. In a graph (tf.compat.v1) the function returns the
     operator that broadcasts. Raises Unsupported for a variable whose elements ranks cannot send, such as strings.
     """
-    process_sets.check(process_set)
+    check(process_set)
     targets = [getattr(variable, "value", variable) if _is_keras(variable) else variable for variable in variables]
     if not targets:
         return None
-    names = own_names([f"variables.{name}" for name in names_of(targets)])
+    names = own_names([process_set.named(f"variables.{name}") for name in names_of(targets)])
     for name, target in zip(names, targets, strict=True):
         operators.check_dtype(tf.as_dtype(target.dtype), name, operators.MOVED)
-    values = operators.broadcast(names, [tf.convert_to_tensor(target) for target in targets], root_rank)
+    values = operators.broadcast(names, [tf.convert_to_tensor(target) for target in targets], root_rank, process_set)
     if tf.executing_eagerly():
         operators.forget_values()
     assignments = [target.assign(value) for target, value in zip(targets, values, strict=True)]
@@ -70,8 +70,7 @@ def allgather_object(
     obj: _Object, session: object = None, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[_Object]:
     """The `obj` of every rank, by rank. No `session` is needed."""
-    process_sets.check(process_set)
-    return objects.allgather_object(obj, name)
+    return objects.allgather_object(obj, name, process_set)
 
 
 def broadcast_object_fn(

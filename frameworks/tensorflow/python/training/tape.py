@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tensorflow as tf
 
-from hipress.adapter import process_sets
 from hipress.adapter.compression import codec_of, compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
 from hipress.errors import InvalidArgument, Unsupported
@@ -99,7 +98,6 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     if isinstance(gradtape, DistributedTape):
         raise InvalidArgument("this tape is distributed already; wrap it once")
     given = filled(TapeOptions, options)
-    process_sets.check(given["process_set"])
     compression = given["compression"]
     travel = {name: given[name] for name in declared(GradientTravel)}
     travel["plan"] = shared_plan(given["plan"], codec_of(compression, given["codec"]), given["topology"])
@@ -108,6 +106,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         compression=compression,
         op=given["op"],
         gradient_predivide_factor=given["gradient_predivide_factor"],
+        process_set=given["process_set"],
     )
     device = asked_device(given["device_dense"])
     watch()
@@ -116,7 +115,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     gradtape._hipress_lists = shared_lists(
         Combining(combining, given["sparse_as_dense"], compressor_of(compression), device)
     )
-    gradtape._hipress_local = LocalVariables(scale=given["scale_local_gradients"])
+    gradtape._hipress_local = LocalVariables(combining.process_set, scale=given["scale_local_gradients"])
     assert isinstance(gradtape, DistributedTape)
     return gradtape
 
