@@ -188,21 +188,43 @@ def global_process_set(call: Call) -> None:
         _is(call, call.hvd.allreduce(call.tensor(1.0 + call.rank), process_set=everybody), 1.5)
 
 
+def added_process_sets(call: Call) -> None:
+    sets = [call.hvd.add_process_set([0]), call.hvd.add_process_set(call.hvd.ProcessSet([1]))]
+    assert [each.process_set_id for each in sets] == [1, 2]
+    assert [each.included() for each in sets] == [call.rank == 0, call.rank == 1]
+    for ranks in ([0], range(1, -1, -1)):
+        with pytest.raises(ValueError, match="registered already"):
+            call.hvd.add_process_set(ranks)
+    if "keras" not in call.hvd.__name__:
+        _is(call, call.hvd.allreduce(call.tensor(5.0 + call.rank), process_set=sets[call.rank]), 5.0 + call.rank)
+    assert call.hvd.remove_process_set(sets[0])
+    assert sets[0].process_set_id is None
+    again = call.hvd.add_process_set([0])
+    assert again.process_set_id == 1  # numbers come again, as in Horovod
+    for each in (again, sets[1]):
+        assert call.hvd.remove_process_set(each)
+    assert not call.hvd.remove_process_set(call.hvd.global_process_set)
+
+
 # Checks of names that differ.
 
 
 def init(call: Call) -> None:
     call.hvd.init()  # a second call does nothing
-    for arguments in ({"comm": [0]}, {"process_sets": [[0]]}, {"process_sets": "dynamic"}):
-        with pytest.raises(Unsupported, match="all ranks"):
-            call.hvd.init(**arguments)
+    call.hvd.init(process_sets="dynamic")  # so it is always
+    with pytest.raises(Unsupported, match="all ranks"):
+        call.hvd.init(comm=[0])
+    with pytest.raises(InvalidArgument, match="dynamic"):
+        call.hvd.init(process_sets="static")
 
 
 def process_set(call: Call) -> None:
-    assert call.hvd.ProcessSet([]).size() == 2
-    for ranks in ([0], [0, 1], "communicator"):
-        with pytest.raises(Unsupported, match="all ranks"):
-            call.hvd.ProcessSet(ranks)
+    with pytest.raises(Unsupported, match="communicators"):
+        call.hvd.ProcessSet(object())
+    assert call.hvd.ProcessSet((1, 0)).ranks == [0, 1]
+    assert str(call.hvd.ProcessSet([1])) == "ProcessSet(process_set_id=None, ranks=[1], mpi_comm=None)"
+    with pytest.raises(ValueError, match="not registered"):
+        call.hvd.ProcessSet([1]).size()
 
 
 def objects(call: Call) -> None:
@@ -269,6 +291,7 @@ _PLACES: dict[str, Check] = {
     "stop_timeline": timeline,
     "shutdown": shutdown,
     "global_process_set": global_process_set,
+    **dict.fromkeys(["add_process_set", "remove_process_set"], added_process_sets),
     "Average": operation("Average", 2.5),
     "Sum": operation("Sum", 5.0),
     "Compression": compression,

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from types import ModuleType
 
 from tests.frameworks.adapters.adapter import Adapter
-from tests.frameworks.checks import collectives, compression, derivatives, errors, objects, plans, training, wire
+from tests.frameworks.checks import (
+    collectives,
+    compression,
+    derivatives,
+    errors,
+    objects,
+    plans,
+    process_sets,
+    training,
+    wire,
+)
 
 
 def _of(module: ModuleType) -> dict[str, Callable[[Adapter], None]]:
@@ -17,6 +27,6 @@ def _of(module: ModuleType) -> dict[str, Callable[[Adapter], None]]:
 #: All checks, by name. The checks of `wire` come first, because messages depend on the operations before them.
 CHECKS = {
     name: check
-    for module in (wire, collectives, compression, derivatives, objects, training, plans, errors)
+    for module in (wire, collectives, compression, derivatives, objects, training, plans, process_sets, errors)
     for name, check in _of(module).items()
 }

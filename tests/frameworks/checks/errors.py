@@ -69,7 +69,5 @@ def check_what_is_not_there_is_said(adapter: Adapter) -> None:
     values = np.zeros(5, np.float32)
     with pytest.raises(hvd.Unsupported, match="Adasum"):
         adapter.call("allreduce", values, op=hvd.Adasum, name="adasum")
-    with pytest.raises(hvd.Unsupported, match="process_set"):
-        hvd.add_process_set([0])
     with pytest.raises(hvd.InvalidArgument, match="root"):
         adapter.call("broadcast", values, root_rank=hvd.size(), name="no root")
