@@ -16,7 +16,7 @@ from tests.docs import pages
 from tests.tiers import thorough
 
 PAGE = "docs/guide/horovod.md"
-SCRIPT, OPTIMIZER = pages.blocks(PAGE, "python")
+SCRIPT, OPTIMIZER, SETS = pages.blocks(PAGE, "python")
 (COMMAND,) = pages.blocks(PAGE, "bash")
 #: The options of horovodrun. tests/frameworks/test_horovod_names.py tests the names of Horovod's modules.
 OPTIONS: dict[str, dict[str, Any]] = json.loads((pages.ROOT / "docs" / "horovod_names.json").read_text())["horovodrun"]
@@ -35,6 +35,30 @@ def test_the_script(tmp_path: Path, script: str) -> None:
     (tmp_path / "train.py").write_text(script)
     printed = pages.run(["bash", "-euc", COMMAND], tmp_path)
     assert "2 ranks, loss " in printed
+
+
+#: What the lines about process sets need before them and show after them.
+BEFORE_SETS = """
+import torch
+import hipress.horovod.torch as hvd
+hvd.init()
+tensor = torch.full((3,), float(hvd.rank()))
+model = torch.nn.Linear(50, 50)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+AFTER_SETS = """
+model(tensor[:1].expand(2, 50)).sum().backward()
+optimizer.step()
+print("average", average[0].item(), "weight", model.weight.grad[0, 0].item())
+"""
+
+
+@pytest.mark.slow
+def test_the_lines_about_process_sets(tmp_path: Path) -> None:
+    (tmp_path / "sets.py").write_text(BEFORE_SETS + SETS + AFTER_SETS)
+    printed = pages.run([HIPRESS, "run", "-np", "4", sys.executable, "sets.py"], tmp_path)
+    assert printed.count("average 1.0 weight 2.0") == 2  # of ranks 0 and 2
+    assert printed.count("average 2.0 weight 4.0") == 2
 
 
 def test_the_tables_are_in_step_with_the_names() -> None:
