@@ -474,8 +474,8 @@ def _steps_text(states: States, tensors: TensorList) -> str:
 def _agreed(
     tensors: TensorList, make: Callable[[], _Result], compared: Callable[[_Result], dict[str, Any]]
 ) -> tuple[_Result, list[dict[str, Any]]]:
-    """The result of `make()` on this rank and of `compared()` on all ranks. If `make()` raises on a rank, that rank raises
-    the error, and all others raise Mismatch. All raise Mismatch if the texts in the results of `compared()` differ.
+    """The result of `make()` on this rank and of `compared()` on all ranks. If `make()` raises on a rank, it raises the
+    error, and all others raise Mismatch. All raise Mismatch if the texts in the results of `compared()` differ.
     """
     made: _Result | None = None
     error: HipressError | None = None

@@ -142,14 +142,8 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
     the ranks of a registered set; Mismatch if the ranks' calls differ; Timeout if a rank does not call it.
     """
     wanted = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
-    added = _added()
-
-    def describe() -> dict[str, str]:
-        _check_new(wanted, added)
-        return {"the process set that they add": str(wanted.ranks)}
-
-    _agree(describe)
-    return _register(wanted, next(number for number in range(1, len(added) + 2) if number not in added))
+    _agree(lambda: {"the process set that they add": str(_new(wanted).ranks)})
+    return _register(wanted, _next_number())
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
@@ -178,6 +172,21 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     return True
 
 
+def add_of_each_rank(ranks: Iterable[int]) -> ProcessSet:
+    """Registers the sets that the ranks give, where each rank gives its own, and returns this rank's. Sets that are
+    registered already stay. All ranks of the job call it.
+
+    Raises InvalidArgument, on every rank, for ranks that the job does not have, or no ranks; Timeout.
+    """
+    own = sorted(ranks)
+    gathered = runtime.current().engine.allgather("process sets of ranks", json.dumps(own).encode())
+    for each in sorted({tuple(json.loads(given)) for given in gathered}):
+        _found(each) or _register(_checked(ProcessSet(each)), _next_number())  # in one order on all ranks
+    found = _found(own)
+    assert found is not None
+    return found
+
+
 def add_at_start(process_sets: Sequence[ProcessSet | Iterable[int]] | str | None) -> None:
     """Registers the sets of Horovod's `init(process_sets=...)`. Equal sets get one number. Raises InvalidArgument for
     another text than "dynamic", and the errors of add_process_set().
@@ -188,15 +197,11 @@ def add_at_start(process_sets: Sequence[ProcessSet | Iterable[int]] | str | None
         return
     for given in process_sets or ():
         wanted = given if isinstance(given, ProcessSet) else ProcessSet(given)
-        numbers = {tuple(each.ranks or ()): number for number, each in _added().items()}
-        numbers[tuple(global_process_set.ranks or ())] = 0
-        number = numbers.get(tuple(wanted.ranks or ()))
-        if wanted is global_process_set:
-            continue
-        if number is None:
+        equal = _found(wanted.ranks or ())
+        if equal is None:
             add_process_set(wanted)
-        else:
-            wanted.process_set_id, wanted._process = number, runtime.current()
+        elif wanted is not global_process_set:
+            wanted.process_set_id, wanted._process = equal.process_set_id, runtime.current()
 
 
 def check(process_set: Any) -> ProcessSet:
@@ -248,17 +253,36 @@ def _added() -> dict[int, ProcessSet]:
     return added
 
 
-def _check_new(wanted: ProcessSet, added: Mapping[int, ProcessSet]) -> None:
-    ranks, size = wanted.ranks, runtime.size()
+def _found(ranks: Sequence[int]) -> ProcessSet | None:
+    """The registered set of these ranks."""
+    registered = (global_process_set, *_added().values())
+    return next((each for each in registered if each.ranks == list(ranks)), None)
+
+
+def _new(wanted: ProcessSet) -> ProcessSet:
+    """`wanted`. Raises InvalidArgument if it cannot be added."""
     if wanted.process_set_id is not None and wanted._process is runtime.current():
         raise InvalidArgument(f"{wanted} is registered already")
+    equal = _found(_checked(wanted).ranks or ())
+    if equal is not None:
+        raise InvalidArgument(f"the ranks {wanted.ranks} are registered already, as {equal}: use that set")
+    return wanted
+
+
+def _checked(wanted: ProcessSet) -> ProcessSet:
+    """`wanted`. Raises InvalidArgument if it has other ranks than those of the job, or a rank twice."""
+    ranks, size = wanted.ranks, runtime.size()
     if not ranks:
         raise InvalidArgument("a process set has one rank at least")
     if len(set(ranks)) < len(ranks) or ranks[0] < 0 or ranks[-1] >= size:
         raise InvalidArgument(f"a process set has ranks of 0 to {size - 1}, each once, not {ranks}")
-    for each in (global_process_set, *added.values()):
-        if each.ranks == ranks:
-            raise InvalidArgument(f"the ranks {ranks} are registered already, as {each}: use that set")
+    return wanted
+
+
+def _next_number() -> int:
+    """The least free number: numbers come again, as Horovod's do."""
+    added = _added()
+    return next(number for number in range(1, len(added) + 2) if number not in added)
 
 
 def _register(process_set: ProcessSet, number: int) -> ProcessSet:

@@ -112,6 +112,7 @@ from hipress.torch.differentiable import (  # noqa: E402
 from hipress.torch.diloco import DiLoCo  # noqa: E402
 from hipress.torch.installed.registered import register_codecs  # noqa: E402
 from hipress.torch.kept_states import codec_states, load_codec_states  # noqa: E402
+from hipress.torch.meshes import process_set_of  # noqa: E402
 from hipress.torch.model_gradients import write_gradients  # noqa: E402
 from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
 from hipress.torch.python_codecs import register_codec, register_compressor  # noqa: E402
@@ -203,6 +204,7 @@ __all__ = [
     "mpi_threads_supported",
     "nccl_built",
     "poll",
+    "process_set_of",
     "rank",
     "reducescatter",
     "reducescatter_async",

@@ -35,6 +35,7 @@ constexpr Scenario kScenarios[] = {
     {"parallel", stressParallel},
     {"trace", stressTrace},
     {"agreement", stressAgreement},
+    {"process-sets", stressProcessSets},
     {"collectives", stressCollectives},
     {"plans", stressPlans},
     {"devices", stressDevices},
