@@ -300,6 +300,8 @@ void bindEngine(py::module_& module) {
       .def_property_readonly("world_size", &Engine::worldSize)
       .def_property_readonly("hosts", [](const Engine& engine) { return engine.options().hosts; })
       .def("declare", &Engine::declare, py::arg("specs"), py::call_guard<py::gil_scoped_release>())
+      .def("announce_refusal", &Engine::announceRefusal, py::arg("name"), py::arg("reason"), py::arg("among"),
+           py::call_guard<py::gil_scoped_release>())
       .def(
           "announce", [](Engine& engine, const TensorSpec& spec) { return engine.announce(spec); },
           py::arg("spec"), py::call_guard<py::gil_scoped_release>(),

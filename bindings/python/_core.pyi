@@ -448,6 +448,8 @@ class Engine:
     def declare(self, specs: Sequence[TensorSpec]) -> list[int]: ...
     def announce(self, spec: TensorSpec) -> int:
         """Declares a tensor for one operation without a wait: the operation starts when rank 0 has answered."""
+    def announce_refusal(self, name: str, reason: str, among: Sequence[int]) -> None:
+        """Says that this rank has refused a call of this name, for which the other ranks of the set may wait."""
     def agree(self, list_name: str, specs: Sequence[TensorSpec]) -> list[int]: ...
     def travel_raw(self, handles: Sequence[int]) -> list[bool]:
         """For each tensor of no group: whether no codec encodes any part of it."""

@@ -7,6 +7,7 @@ Not `from __future__ import annotations`: hipress.options.declaration reads thes
 from typing import Annotated, TypeVar
 
 from hipress.adapter.compression import Compressing, NoneCompressor
+from hipress.adapter.operations import part_name
 from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.reduce_ops import ReduceOp
 from hipress.options.declaration import Option
@@ -39,11 +40,6 @@ class CompressedAllreduceOptions(AllreduceOptions, total=False):
 
 
 _Options = TypeVar("_Options", bound=AllreduceOptions)
-
-
-def part_name(name: str | None, part: int) -> str | None:
-    """The name of one tensor of a group."""
-    return None if name is None else f"{name}.{part}"
 
 
 def of_part(options: _Options, part: int) -> _Options:

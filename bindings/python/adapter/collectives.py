@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from hipress import runtime
 from hipress._library import load_core
-from hipress.adapter.operations import Operation, Submitted, in_flight
+from hipress.adapter.operations import REFUSALS, Operation, Submitted, in_flight, tell_refusal, tells_refusals
 from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp
 from hipress.errors import InvalidArgument
@@ -61,6 +61,7 @@ def declare(
         options: the other fields of TensorSpec.
     """
     full_name = in_flight(kind, name, check(process_set))
+    handle = None
     try:
         spec = load_core().TensorSpec(
             full_name,
@@ -74,8 +75,8 @@ def declare(
         )
         handle = runtime.current().engine.announce(spec)
         operation = submit(handle)
-    except BaseException:
-        runtime.current().in_flight.discard(full_name)
+    except BaseException as error:
+        _refused(full_name, process_set, error, announced=handle is not None)
         raise
     return Operation([full_name], [Submitted(operation)], lambda _: result)
 
@@ -100,6 +101,7 @@ def check_has_rows(shape: Sequence[int], kind: str, name: str | None) -> None:
         raise InvalidArgument(f"{kind} of '{name or 'a tensor'}': a scalar has no first dimension; give it shape [1]")
 
 
+@tells_refusals("allreduce")
 def allreduce(
     values: Buffer,
     output: Buffer | None = None,
@@ -132,6 +134,7 @@ def allreduce(
     )
 
 
+@tells_refusals("broadcast")
 def broadcast(
     values: Buffer,
     output: Buffer | None = None,
@@ -146,6 +149,7 @@ def broadcast(
     return _submitted("broadcast", values, output, dtype, name, root=root_rank, process_set=process_set)
 
 
+@tells_refusals("reducescatter")
 def reducescatter(
     values: Buffer,
     *,
@@ -185,6 +189,7 @@ def allgather(
     return gathering.then(lambda gathered: gathered[0])
 
 
+@tells_refusals("allgather")
 def allgather_with_rows(
     values: Buffer,
     *,
@@ -197,6 +202,7 @@ def allgather_with_rows(
     return _moved("allgather", values, [len(values)], dtype, name, process_set)
 
 
+@tells_refusals("alltoall")
 def alltoall(
     values: Buffer,
     splits: Any = None,
@@ -257,6 +263,13 @@ def barrier(process_set: ProcessSet = global_process_set) -> Operation[None]:
     )
 
 
+def _refused(name: str, process_set: ProcessSet, error: BaseException, *, announced: bool) -> None:
+    """The operation has not started. `announced`: the other ranks have its specification: it cannot be taken back."""
+    runtime.current().in_flight.discard(name)
+    if isinstance(error, REFUSALS) and not announced:
+        tell_refusal(name, process_set, error)
+
+
 def _submitted(
     kind: str, values: Buffer, output: Buffer, dtype: str | None, name: str | None, **options: Any
 ) -> Operation[Buffer]:
@@ -290,8 +303,8 @@ def _moved(
             among=process_set.among,
         )
         blocks = core.move_blocks(runtime.current().engine, spec, values, math.prod(row), list(rows))
-    except BaseException:
-        runtime.current().in_flight.discard(full_name)
+    except BaseException as error:
+        _refused(full_name, process_set, error, announced=False)
         raise
 
     def result(waited: list[tuple[Buffer, list[int]]]) -> tuple[Buffer, list[int]]:

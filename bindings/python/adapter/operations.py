@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar, cast
+from contextlib import suppress
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from hipress import runtime
 from hipress.adapter.operation_names import operation_name
-from hipress.adapter.process_sets import ProcessSet, global_process_set
-from hipress.errors import DuplicateName, HipressError, InvalidArgument
+from hipress.adapter.process_sets import ProcessSet, check, global_process_set
+from hipress.errors import DuplicateName, HipressError, InvalidArgument, Unsupported
 
 _Result = TypeVar("_Result")
 _Other = TypeVar("_Other")
+_P = ParamSpec("_P")
+
+#: The errors of a call that this rank alone may refuse.
+REFUSALS = (InvalidArgument, Unsupported)
 
 
 class _Part(Protocol):
@@ -106,6 +113,91 @@ def in_flight(kind: str, name: str | None, process_set: ProcessSet = global_proc
         raise DuplicateName(f"'{name}' is in flight already: synchronize() it first, or give this one another name")
     process.in_flight.add(full)
     return full
+
+
+def tell_refusal(name: str, process_set: ProcessSet, error: BaseException) -> None:
+    """Gives the other ranks of the set a Mismatch for the operation `name`, which this rank has refused with `error`:
+    they would wait for this rank until their deadline.
+    """
+    setattr(error, _TOLD, True)
+    runtime.current().engine.announce_refusal(name, f"{type(error).__name__}: {error}", process_set.among)
+
+
+def _tell_refusals(kind: str, names: Sequence[str | None], process_set: ProcessSet, error: BaseException) -> None:
+    with suppress(*REFUSALS):  # of a wrong set, or another thread: the other ranks do not wait for this call
+        for name in names:
+            tell_refusal(operation_name(kind, name, check(process_set)), process_set, error)
+
+
+#: Marks an error of which the other ranks know.
+_TOLD = "_hipress_told"
+
+
+def tells_refusals(kind: str) -> Callable[[Callable[_P, _Result]], Callable[_P, _Result]]:
+    """A decorator for a function that starts an operation of this kind, with parameters `name` and `process_set`, or
+    one for each of its `tensors`. If this rank refuses the call, the other ranks are told, and the call counts in the
+    order of calls without a name.
+    """
+
+    def decorate(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
+        @functools.wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
+            try:
+                return function(*args, **kwargs)
+            except REFUSALS as error:
+                if not getattr(error, _TOLD, False):
+                    given = inspect.signature(function).bind(*args, **kwargs).arguments
+                    options = {**given, **given.get("options", {})}
+                    name, several = options.get("name"), options.get("tensors")
+                    names = [name] if several is None else [part_name(name, part) for part in range(len(several))]
+                    _tell_refusals(kind, names, options.get("process_set", global_process_set), error)
+                raise
+
+        return call
+
+    return decorate
+
+
+def part_name(name: str | None, part: int) -> str | None:
+    """The name of one tensor of a group."""
+    return None if name is None else f"{name}.{part}"
+
+
+def start_parts(
+    kind: str,
+    start: Callable[[int], _Result],
+    names: Sequence[str | None],
+    process_set: ProcessSet = global_process_set,
+    end: Callable[[list[_Result]], object] = len,
+) -> list[_Result]:
+    """The results of `start(part)` for each of the names. If this rank refuses a part, the other ranks are told of it
+    and of the parts behind it, and `end` gets the results before it.
+    """
+    started: list[_Result] = []
+    try:
+        for part in range(len(names)):
+            started.append(start(part))
+    except REFUSALS as error:
+        _tell_refusals(kind, names[len(started) + 1 :], process_set, error)
+        end(started)
+        raise
+    return started
+
+
+def in_parts(
+    kind: str,
+    start: Callable[[int], Operation[_Result]],
+    names: Sequence[str | None],
+    process_set: ProcessSet = global_process_set,
+) -> Operation[list[_Result]]:
+    """One operation for those that `start(part)` starts; see start_parts()."""
+    return grouped(start_parts(kind, start, names, process_set, end=_wait_for_all))
+
+
+def _wait_for_all(started: Sequence[Operation[Any]]) -> None:
+    for each in started:
+        with suppress(HipressError):
+            each.wait()
 
 
 def poll(handle: Operation[_Result]) -> bool:

@@ -80,6 +80,16 @@ TensorHandle Engine::announce(TensorSpec spec, std::function<void(uint32_t)> onN
   return handle;
 }
 
+void Engine::announceRefusal(const std::string& name, const std::string& reason, const ProcessSet& among) {
+  try {
+    // A specification that no call has. Ranks that refuse for the same reason agree on it.
+    control_->declareSoon({{name, "a call that it has refused (" + reason + ")", true}}, among,
+                          [](const Failure&, const std::vector<uint32_t>&) {});
+  } catch (const Error&) {
+    // The job has ended, so no rank waits.
+  }
+}
+
 OperationHandle Engine::submit(TensorHandle tensor, Submission submission) {
   return start(tensor, std::move(submission))->handle();
 }

@@ -57,6 +57,11 @@ class Engine final : private OperationEvents, private LinkedRuntime {
   /// Throws InvalidArgument, Unsupported, and the engine's failure.
   TensorHandle announce(TensorSpec spec, std::function<void(uint32_t)> onNumber = nullptr);
 
+  /// Says that this rank has refused a call that the other ranks of the set may make under this name: they
+  /// get a Mismatch with the reason, where they would wait for this rank. Takes the place of announce(). Does
+  /// not wait, and throws nothing.
+  void announceRefusal(const std::string& name, const std::string& reason, const ProcessSet& among);
+
   /// declare() for a complete list, e.g. of an optimizer, that all ranks declare together and alike. Compares
   /// the ranks' lists and reports the first difference as a Mismatch. Waits for all ranks.
   std::vector<TensorHandle> agree(const std::string& listName, const std::vector<TensorSpec>& specs) {

@@ -19,6 +19,7 @@ from hipress.adapter.collective_options import of_part
 from hipress.adapter.collectives import check_codec_needs_name
 from hipress.adapter.compression import codec_of, compressed, compressor_of
 from hipress.adapter.operation_names import operation_name
+from hipress.adapter.operations import REFUSALS, start_parts, tell_refusal, tells_refusals
 from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, Sum, chosen
 from hipress.mxnet import operators
@@ -44,19 +45,23 @@ def _start(
 ) -> mx.nd.NDArray:
     process = runtime.current()
     full_name = operation_name(kind, name, check(process_set))
-    operators.check_array(tensor, name or full_name)
-    described = operators.describe(full_name, tensor.shape, tensor.dtype)
-    spec = load_core().TensorSpec(
-        full_name,
-        collective=kind,
-        dtype=described.dtype,
-        count=described.count,
-        shape=described.shape,
-        transient=True,
-        among=process_set.among,
-        **options,
-    )
-    declared = process.engine.announce(spec)
+    try:
+        operators.check_array(tensor, name or full_name)
+        described = operators.describe(full_name, tensor.shape, tensor.dtype)
+        spec = load_core().TensorSpec(
+            full_name,
+            collective=kind,
+            dtype=described.dtype,
+            count=described.count,
+            shape=described.shape,
+            transient=True,
+            among=process_set.among,
+            **options,
+        )
+        declared = process.engine.announce(spec)
+    except REFUSALS as error:
+        tell_refusal(full_name, process_set, error)
+        raise
     if described.count == 0:  # MXNet would take its shape for an unknown shape
         nothing = np.empty(0, described.dtype)
         process.engine.wait(process.engine.submit(declared, nothing, nothing))
@@ -102,6 +107,7 @@ def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: Mxn
 
 @in_order(_ONE)
 @takes(MxnetAllreduceOptions)
+@tells_refusals("allreduce")
 def allreduce(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -> mx.nd.NDArray:
     """The combination of all ranks' `tensor`, as a new array.
 
@@ -118,6 +124,7 @@ def allreduce(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -
 
 @in_order(_ONE)
 @takes(MxnetAllreduceOptions)
+@tells_refusals("allreduce")
 def allreduce_(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -> mx.nd.NDArray:
     """`allreduce()` in place."""
     return _allreduce(tensor, tensor, options)
@@ -125,22 +132,35 @@ def allreduce_(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) 
 
 @in_order(_SEVERAL)
 @takes(MxnetAllreduceOptions)
+@tells_refusals("allreduce")
 def grouped_allreduce(
     tensors: Sequence[mx.nd.NDArray], **options: Unpack[MxnetAllreduceOptions]
 ) -> list[mx.nd.NDArray]:
     """Calls allreduce() for each array, with the same options."""
-    return [allreduce(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
+    return _in_parts(tensors, options, allreduce)
 
 
 @in_order(_SEVERAL)
 @takes(MxnetAllreduceOptions)
+@tells_refusals("allreduce")
 def grouped_allreduce_(
     tensors: Sequence[mx.nd.NDArray], **options: Unpack[MxnetAllreduceOptions]
 ) -> list[mx.nd.NDArray]:
     """Calls allreduce_() for each array, with the same options."""
-    return [allreduce_(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
+    return _in_parts(tensors, options, allreduce_)
 
 
+def _in_parts(tensors: Sequence[mx.nd.NDArray], options: MxnetAllreduceOptions, start: Any) -> list[mx.nd.NDArray]:
+    parts = [of_part(options, part) for part in range(len(tensors))]
+    return start_parts(
+        "allreduce",
+        lambda part: start(tensors[part], **parts[part]),
+        [each["name"] for each in parts],
+        options.get("process_set", global_process_set),
+    )
+
+
+@tells_refusals("broadcast")
 def broadcast(
     tensor: mx.nd.NDArray,
     root_rank: int,
@@ -153,6 +173,7 @@ def broadcast(
     return broadcast_(own, root_rank, name, priority, process_set)
 
 
+@tells_refusals("broadcast")
 def broadcast_(
     tensor: mx.nd.NDArray,
     root_rank: int,

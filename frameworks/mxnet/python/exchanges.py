@@ -11,8 +11,7 @@ from typing import Any
 import mxnet as mx
 
 from hipress.adapter import collectives
-from hipress.adapter.collective_options import part_name
-from hipress.adapter.operations import Operation
+from hipress.adapter.operations import Operation, part_name, start_parts, tells_refusals
 from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, chosen
 from hipress.mxnet import operators
@@ -29,6 +28,7 @@ def _array(values: Any, like: mx.nd.NDArray) -> mx.nd.NDArray:
     return operators.of_kind(mx.nd.array(values, ctx=like.context, dtype=like.dtype), like)
 
 
+@tells_refusals("allgather")
 def allgather(
     tensor: mx.nd.NDArray, name: str | None = None, priority: int = 0, process_set: ProcessSet = global_process_set
 ) -> mx.nd.NDArray:
@@ -37,6 +37,7 @@ def allgather(
     return _array(gathering.wait(), tensor)
 
 
+@tells_refusals("allgather")
 def grouped_allgather(
     tensors: Sequence[mx.nd.NDArray],
     name: str | None = None,
@@ -44,13 +45,16 @@ def grouped_allgather(
     process_set: ProcessSet = global_process_set,
 ) -> list[mx.nd.NDArray]:
     """allgather() of each array; all run at the same time."""
-    started = [
-        collectives.allgather(_values(tensor, name, process_set), name=part_name(name, part), process_set=process_set)
-        for part, tensor in enumerate(tensors)
-    ]
-    return _results(started, tensors)
+    names = [part_name(name, part) for part in range(len(tensors))]
+
+    def start(part: int) -> Operation[collectives.Buffer]:
+        values = _values(tensors[part], names[part], process_set)
+        return collectives.allgather(values, name=names[part], process_set=process_set)
+
+    return _results(start_parts("allgather", start, names, process_set), tensors)
 
 
+@tells_refusals("alltoall")
 def alltoall(
     tensor: mx.nd.NDArray,
     splits: Any = None,
@@ -72,6 +76,7 @@ def alltoall(
     return result, operators.of_kind(mx.nd.array(received, dtype="int32"), tensor)
 
 
+@tells_refusals("reducescatter")
 def reducescatter(
     tensor: mx.nd.NDArray,
     op: ReduceOp = Average,
@@ -86,6 +91,7 @@ def reducescatter(
     return _array(started.wait(), tensor)
 
 
+@tells_refusals("reducescatter")
 def grouped_reducescatter(
     tensors: Sequence[mx.nd.NDArray],
     op: ReduceOp = Average,
@@ -96,11 +102,12 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> list[mx.nd.NDArray]:
     """reducescatter() of each array; all run at the same time."""
-    started = [
-        _reducescatter(tensor, op, part_name(name, part), process_set, prescale_factor, postscale_factor)
-        for part, tensor in enumerate(tensors)
-    ]
-    return _results(started, tensors)
+    names = [part_name(name, part) for part in range(len(tensors))]
+
+    def start(part: int) -> Operation[collectives.Buffer]:
+        return _reducescatter(tensors[part], op, names[part], process_set, prescale_factor, postscale_factor)
+
+    return _results(start_parts("reducescatter", start, names, process_set), tensors)
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

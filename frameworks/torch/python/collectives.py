@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 from hipress.adapter import collectives, operations, reduce_ops
-from hipress.adapter.collective_options import of_part, part_name
+from hipress.adapter.collective_options import of_part
 from hipress.adapter.complex_values import check_combines
-from hipress.adapter.operations import Operation
+from hipress.adapter.operations import Operation, part_name, tells_refusals
 from hipress.adapter.process_sets import ProcessSet, check, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.errors import InvalidArgument
@@ -121,6 +121,7 @@ def _check_combines(tensor: torch.Tensor, name: str | None, op: ReduceOp) -> Non
 
 @in_order(_ONE)
 @takes(TorchAllreduceOptions)
+@tells_refusals("allreduce")
 def allreduce_async(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOptions]) -> Operation[torch.Tensor]:
     """Starts combining `tensor` over all ranks into a new tensor."""
     operators.check_is_tensor(tensor, "allreduce", options.get("name"))
@@ -130,6 +131,7 @@ def allreduce_async(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOption
 
 @in_order(_ONE)
 @takes(TorchAllreduceOptions)
+@tells_refusals("allreduce")
 def allreduce_async_(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOptions]) -> Operation[torch.Tensor]:
     """`allreduce_async()` in place."""
     return _allreduce(tensor, tensor, **options)
@@ -142,15 +144,25 @@ def allreduce_(tensor: torch.Tensor, **options: Unpack[TorchAllreduceOptions]) -
     return allreduce_async_(tensor, **options).wait()
 
 
+def _in_parts(
+    tensors: Sequence[torch.Tensor], options: TorchAllreduceOptions, start: Any
+) -> Operation[list[torch.Tensor]]:
+    parts = [of_part(options, part) for part in range(len(tensors))]
+    return operations.in_parts(
+        "allreduce",
+        lambda part: start(tensors[part], **parts[part]),
+        [each["name"] for each in parts],
+        options.get("process_set", global_process_set),
+    )
+
+
 @in_order(_SEVERAL)
 @takes(TorchAllreduceOptions)
 def grouped_allreduce_async(
     tensors: Sequence[torch.Tensor], **options: Unpack[TorchAllreduceOptions]
 ) -> Operation[list[torch.Tensor]]:
     """`allreduce_async()` of several tensors, as one operation whose result is a list."""
-    return operations.grouped(
-        [allreduce_async(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
-    )
+    return _in_parts(tensors, options, allreduce_async)
 
 
 @in_order(_SEVERAL)
@@ -159,9 +171,7 @@ def grouped_allreduce_async_(
     tensors: Sequence[torch.Tensor], **options: Unpack[TorchAllreduceOptions]
 ) -> Operation[list[torch.Tensor]]:
     """`grouped_allreduce_async()` in place."""
-    return operations.grouped(
-        [allreduce_async_(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
-    )
+    return _in_parts(tensors, options, allreduce_async_)
 
 
 @in_order(_SEVERAL)
@@ -200,6 +210,7 @@ def sparse_allreduce_async(
     return entries.then(combined)
 
 
+@tells_refusals("broadcast")
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[torch.Tensor]:
@@ -209,6 +220,7 @@ def broadcast_async(
     return _start("broadcast", values, torch.empty_like(values), name, process_set, root=root_rank)
 
 
+@tells_refusals("broadcast")
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[torch.Tensor]:
@@ -223,6 +235,7 @@ def broadcast_(
     return broadcast_async_(tensor, root_rank, name, process_set).wait()
 
 
+@tells_refusals("reducescatter")
 def reducescatter_async(
     tensor: torch.Tensor,
     name: str | None = None,
@@ -262,12 +275,12 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Operation[list[torch.Tensor]]:
     """`reducescatter_async()` of several tensors, as one operation whose result is a list."""
-    return operations.grouped(
-        [
-            reducescatter_async(tensor, part_name(name, part), op, process_set, prescale_factor, postscale_factor)
-            for part, tensor in enumerate(tensors)
-        ]
-    )
+    names = [part_name(name, part) for part in range(len(tensors))]
+
+    def start(part: int) -> Operation[torch.Tensor]:
+        return reducescatter_async(tensors[part], names[part], op, process_set, prescale_factor, postscale_factor)
+
+    return operations.in_parts("reducescatter", start, names, process_set)
 
 
 def allgather_async(
@@ -280,6 +293,7 @@ def allgather_async(
     return allgather_with_rows_async(tensor, name, process_set).then(lambda gathered: gathered[0])
 
 
+@tells_refusals("allgather")
 def allgather_with_rows_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[tuple[torch.Tensor, list[int]]]:
@@ -297,11 +311,13 @@ def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[list[torch.Tensor]]:
     """`allgather_async()` of several tensors, as one operation whose result is a list."""
-    return operations.grouped(
-        [allgather_async(tensor, part_name(name, part), process_set) for part, tensor in enumerate(tensors)]
+    names = [part_name(name, part) for part in range(len(tensors))]
+    return operations.in_parts(
+        "allgather", lambda part: allgather_async(tensors[part], names[part], process_set), names, process_set
     )
 
 
+@tells_refusals("alltoall")
 def alltoall_async(
     tensor: torch.Tensor,
     splits: Sequence[int] | torch.Tensor | None = None,

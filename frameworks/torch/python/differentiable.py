@@ -11,9 +11,8 @@ import torch
 from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter import process_sets, reduce_ops
-from hipress.adapter.collective_options import part_name
 from hipress.adapter.compression import Compressing, codec_of, compressed, compressor_of
-from hipress.adapter.operations import grouped
+from hipress.adapter.operations import Operation, in_parts, part_name, tells_refusals
 from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.options.declaration import filled
@@ -110,11 +109,11 @@ def _allreduced(
     of_values, of_gradients = scalers
 
     def forward(given: _Tensors) -> list[Any]:
-        started = [
-            collectives.allreduce_async(tensor, name=name, codec=codec, scaler=of_values, **options)
-            for tensor, name, codec in zip(given, names, codecs, strict=True)
-        ]
-        results: list[Any] = grouped(started).wait()
+        def start(part: int) -> Operation[torch.Tensor]:
+            own = {"name": names[part], "codec": codecs[part], "scaler": of_values}
+            return collectives.allreduce_async(given[part], **own, **options)
+
+        results: list[Any] = in_parts("allreduce", start, names, options["process_set"]).wait()
         return results
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
@@ -132,6 +131,7 @@ def _averaged(gradients: _Tensors, derivatives: _Derivatives, process_set: Proce
 
 @in_order("tensor average name compression op prescale_factor postscale_factor process_set")
 @takes(TorchCompressedAllreduceOptions)
+@tells_refusals("allreduce")
 def allreduce(tensor: torch.Tensor, **options: Unpack[TorchCompressedAllreduceOptions]) -> torch.Tensor:
     """The combination of all ranks' `tensor`, as a new tensor."""
     (result,) = _allreduce([tensor], [options.get("name")], **options)
@@ -140,6 +140,7 @@ def allreduce(tensor: torch.Tensor, **options: Unpack[TorchCompressedAllreduceOp
 
 @in_order("tensors average name compression op prescale_factor postscale_factor process_set")
 @takes(TorchCompressedAllreduceOptions)
+@tells_refusals("allreduce")
 def grouped_allreduce(tensors: _Tensors, **options: Unpack[TorchCompressedAllreduceOptions]) -> list[torch.Tensor]:
     """`allreduce()` of several tensors."""
     return _allreduce(tensors, _part_names(tensors, options.get("name")), **options)
@@ -149,6 +150,7 @@ def _part_names(tensors: _Tensors, name: str | None) -> _Names:
     return [part_name(name, part) for part in range(len(tensors))]
 
 
+@tells_refusals("broadcast")
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
@@ -180,11 +182,10 @@ def _allgathered(
     rows: list[list[int]] = []
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
-        started = [
-            collectives.allgather_with_rows_async(tensor, name, process_set)
-            for tensor, name in zip(given, names, strict=True)
-        ]
-        results = grouped(started).wait()
+        def start(part: int) -> Operation[tuple[torch.Tensor, list[int]]]:
+            return collectives.allgather_with_rows_async(given[part], names[part], process_set)
+
+        results = in_parts("allgather", start, names, process_set).wait()
         rows.extend(of_ranks for _, of_ranks in results)
         return [result for result, _ in results]
 
@@ -199,6 +200,7 @@ def _allgathered(
     return _apply(forward, backward, tensors)
 
 
+@tells_refusals("allgather")
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
@@ -207,6 +209,7 @@ def allgather(
     return result
 
 
+@tells_refusals("allgather")
 def grouped_allgather(
     tensors: _Tensors, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
@@ -225,6 +228,7 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
+@tells_refusals("alltoall")
 def alltoall(
     tensor: torch.Tensor,
     splits: Sequence[int] | torch.Tensor | None = None,
@@ -279,11 +283,10 @@ def _reducescatter(
     derivatives = _derivatives("reducescatter", names, process_set)
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
-        started = [
-            collectives.reducescatter_async(tensor, name, op, process_set, prescale, postscale)
-            for tensor, name in zip(given, names, strict=True)
-        ]
-        results: list[torch.Tensor] = grouped(started).wait()
+        def start(part: int) -> Operation[torch.Tensor]:
+            return collectives.reducescatter_async(given[part], names[part], op, process_set, prescale, postscale)
+
+        results: list[torch.Tensor] = in_parts("reducescatter", start, names, process_set).wait()
         return results
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
@@ -297,6 +300,7 @@ def _reducescatter(
     return decompressed(_apply(forward, backward, sent))
 
 
+@tells_refusals("reducescatter")
 def reducescatter(
     tensor: torch.Tensor,
     name: str | None = None,
@@ -311,6 +315,7 @@ def reducescatter(
     return result
 
 
+@tells_refusals("reducescatter")
 def grouped_reducescatter(
     tensors: _Tensors,
     name: str | None = None,

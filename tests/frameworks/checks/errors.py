@@ -46,6 +46,54 @@ def check_options_that_differ(adapter: Adapter) -> None:
     _raises_on_every_rank(adapter, lambda: adapter.call("broadcast", values, root_rank=root, name="roots"))
 
 
+def check_a_call_that_one_rank_refuses_is_an_error_on_all(adapter: Adapter) -> None:
+    hvd = adapter.module
+    if hvd.size() == 1:
+        return
+    mine = np.full((hvd.size(), 3), float(hvd.rank()), np.float32)
+    mean = (hvd.size() - 1) / 2
+    calls: list[tuple[str, dict[str, object], dict[str, object]]] = [
+        ("allreduce", {}, {"op": hvd.Adasum}),
+        ("allreduce", {}, {"op": "median"}),
+        ("allreduce", {}, {"codec": "no codec", "name": "has a name anyhow"}),
+        ("broadcast", {"root_rank": 0}, {"root_rank": 99}),
+        ("reducescatter", {}, {"op": "median"}),
+    ]
+    for name in ("refused", None):
+        for function, right, wrong in calls:
+            options = {**right, **(wrong if _differs(adapter) else {})}
+            if "name" in wrong:
+                options["name"] = wrong["name"]
+            elif name is not None:
+                options["name"] = name
+            refused = hvd.HipressError if _differs(adapter) else hvd.Mismatch
+            with pytest.raises(refused, match=r"refused|choose|root rank|codec"):
+                adapter.call(function, mine, **options)
+            # The next calls of this name, and of none, are right on all ranks.
+            for again in (name, None):
+                result = adapter.call("allreduce", mine, name=again)
+                np.testing.assert_allclose(result, np.full_like(mine, mean), rtol=1e-6)
+    scalar = np.float32(1.0) if _differs(adapter) else mine
+    with pytest.raises(hvd.InvalidArgument if _differs(adapter) else hvd.Mismatch):
+        adapter.call("allgather", np.asarray(scalar), name="rows")
+    with pytest.raises(hvd.InvalidArgument if _differs(adapter) else hvd.Mismatch):
+        adapter.call("alltoall", mine[:-1] if _differs(adapter) else mine, name="moved")
+    result = adapter.call("allreduce", mine, name="afterwards")
+    np.testing.assert_allclose(result, np.full_like(mine, mean), rtol=1e-6)
+
+
+def check_a_part_that_one_rank_refuses_is_an_error_on_all(adapter: Adapter) -> None:
+    hvd = adapter.module
+    if hvd.size() == 1:
+        return
+    # The second of three has no average on one rank. The others do not wait for the third.
+    several = [np.ones(3, np.bool_ if part == 1 and _differs(adapter) else np.float32) for part in range(3)]
+    with pytest.raises(hvd.Unsupported if _differs(adapter) else hvd.Mismatch):
+        adapter.call_grouped("grouped_allreduce", several, name="several")
+    result = adapter.call("allreduce", np.ones(3, np.float32), name="after the parts")
+    np.testing.assert_array_equal(result, np.ones(3))
+
+
 def check_operations_without_names_are_for_one_thread(adapter: Adapter) -> None:
     raised: list[Exception] = []
 
