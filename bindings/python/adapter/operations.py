@@ -190,7 +190,7 @@ def in_parts(
     names: Sequence[str | None],
     process_set: ProcessSet = global_process_set,
 ) -> Operation[list[_Result]]:
-    """One operation for those that `start(part)` starts; see start_parts()."""
+    """One operation for all operations that `start(part)` starts; see start_parts()."""
     return grouped(start_parts(kind, start, names, process_set, end=_wait_for_all))
 
 
