@@ -88,7 +88,25 @@ def distributed_optimizer(call: Call) -> None:
     optimizer.zero_grad()
 
 
+def sync_batch_norm(call: Call) -> None:
+    """Each rank has one row of a batch. Horovod's own test does the same, on GPUs."""
+    batch = torch.tensor([[1.0, 2.0, -4.0], [3.0, 7.0, 0.5]])
+    layer, plain = call.hvd.SyncBatchNorm(3, 1e-5, 0.1, True, True), nn.BatchNorm1d(3)
+    own, whole = batch[call.rank : call.rank + 1].clone().requires_grad_(), batch.clone().requires_grad_()
+    output, expected = layer(own), plain(whole)
+    torch.testing.assert_close(output, expected[call.rank : call.rank + 1])
+    (output**3).sum().backward()
+    (expected**3).sum().backward()
+    torch.testing.assert_close(own.grad, whole.grad[call.rank : call.rank + 1], atol=1e-4, rtol=1e-4)
+    for name, parameter in plain.named_parameters():
+        average = call.hvd.allreduce(layer.get_parameter(name).grad, name=name)
+        torch.testing.assert_close(average, parameter.grad / 2)
+    for name, value in plain.named_buffers():
+        torch.testing.assert_close(layer.get_buffer(name), value)
+
+
 SAME: dict[str, Check] = {
+    "SyncBatchNorm": sync_batch_norm,
     "barrier": barrier,
     "sparse_allreduce_async": sparse_allreduce_async,
     "broadcast_parameters": broadcast_parameters,

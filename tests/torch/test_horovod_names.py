@@ -18,7 +18,7 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: The names in horovod.torch 0.28.1, without `elastic` and `SyncBatchNorm`.
+#: The names in horovod.torch 0.28.1, without `elastic`.
 NAMES = [
     "Adasum",
     "Average",
@@ -30,6 +30,7 @@ NAMES = [
     "ProcessSet",
     "Product",
     "Sum",
+    "SyncBatchNorm",
     "add_process_set",
     "allgather",
     "allgather_async",

@@ -22,7 +22,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "spark": _JOBS,
     },
     "torch": {
-        "SyncBatchNorm": _BATCH_NORM,
         "elastic": _ELASTIC,
         "join": _JOIN,
     },

@@ -112,6 +112,7 @@ from hipress.torch.differentiable import (  # noqa: E402
 from hipress.torch.diloco import DiLoCo  # noqa: E402
 from hipress.torch.installed.registered import register_codecs  # noqa: E402
 from hipress.torch.kept_states import codec_states, load_codec_states  # noqa: E402
+from hipress.torch.layers.sync_batch_norm import SyncBatchNorm  # noqa: E402
 from hipress.torch.meshes import process_set_of  # noqa: E402
 from hipress.torch.model_gradients import write_gradients  # noqa: E402
 from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
@@ -150,6 +151,7 @@ __all__ = [
     "RankStates",
     "Refused",
     "Sum",
+    "SyncBatchNorm",
     "Timeout",
     "TransportError",
     "Unsupported",

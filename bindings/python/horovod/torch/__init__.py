@@ -59,6 +59,7 @@ from hipress.runtime import (
 )
 from hipress.torch import (
     Compression,
+    SyncBatchNorm,
     allgather,
     allgather_async,
     allreduce,
@@ -100,6 +101,7 @@ __all__ = [
     "ProcessSet",
     "Product",
     "Sum",
+    "SyncBatchNorm",
     "add_process_set",
     "allgather",
     "allgather_async",

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import HashStore as HashStore
     from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather as AllGather
     from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter as ReduceScatter
+    from torch.nn.modules.batchnorm import _BatchNorm as _BatchNorm
 else:
     _C10D = "torch._C._distributed_c10d"
     _TYPES = {
@@ -64,6 +65,8 @@ else:
         # public names of them.
         "AllGather": ("torch.distributed.fsdp._fully_shard._fsdp_api", "fsdp.compress_all_gather()"),
         "ReduceScatter": ("torch.distributed.fsdp._fully_shard._fsdp_api", "fsdp.compress_reduce_scatter()"),
+        # The base of all of torch's batch normalisations. Each public class takes inputs of some dimensions only.
+        "_BatchNorm": ("torch.nn.modules.batchnorm", "hipress.torch.SyncBatchNorm"),
     }
 
     def __getattr__(name: str) -> Any:

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers whose forward pass is among all ranks."""
