@@ -172,7 +172,20 @@ def best_checkpoint(call: Call) -> None:
         assert Path(checkpoint.filepath).exists()
 
 
+def sync_batch_normalization(call: Call) -> None:
+    """Each rank has one row of a batch. Horovod's own test does the same, on GPUs."""
+    batch = tf.constant([[1.0, 2.0, -4.0], [3.0, 7.0, 0.5]])
+    layer, plain = call.hvd.SyncBatchNormalization(axis=-1), tf.keras.layers.BatchNormalization(axis=-1)
+    output, expected = layer(batch[call.rank : call.rank + 1], training=True), plain(batch, training=True)
+    np.testing.assert_allclose(output, expected[call.rank : call.rank + 1], rtol=1e-5)
+    for own, wanted in zip(layer.non_trainable_variables, plain.non_trainable_variables, strict=True):
+        np.testing.assert_allclose(own, wanted, rtol=1e-5)
+    with pytest.raises(ValueError, match="fused"):
+        call.hvd.SyncBatchNormalization(fused=True)
+
+
 SAME: dict[str, Check] = {
+    "SyncBatchNormalization": sync_batch_normalization,
     "size_op": operator(lambda rank: 2),
     "local_size_op": operator(lambda rank: 2),
     "rank_op": operator(lambda rank: rank),

@@ -9,7 +9,6 @@ from typing import NoReturn
 from hipress.errors import Unsupported
 
 _ELASTIC = "a job has the same ranks from its start to its end; save checkpoints, and start the job again from one"
-_BATCH_NORM = "use the framework's layer, with the statistics of each rank's own batch, or normalise groups of channels"
 _JOIN = "a job cannot go on without a rank; give every rank the same number of batches"
 _JOBS = "start the job with `hipress run`, torchrun, mpirun, srun or horovodrun"
 
@@ -27,7 +26,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     },
     "tensorflow": {
         "BroadcastGlobalVariablesHook": "run broadcast_global_variables(root_rank) in the session before training",
-        "SyncBatchNormalization": _BATCH_NORM,
         "elastic": _ELASTIC,
         "join": _JOIN,
     },

@@ -88,6 +88,7 @@ from hipress.tensorflow.compression import Compression
 from hipress.tensorflow.failures import own_error
 from hipress.tensorflow.model_gradients import write_gradients
 from hipress.tensorflow.size_operators import local_rank_op, local_size_op, process_set_included_op, rank_op, size_op
+from hipress.tensorflow.sync_batch_normalization import SyncBatchNormalization
 from hipress.tensorflow.training.codec_states import codec_states, load_codec_states
 from hipress.tensorflow.training.optimizer import DistributedOptimizer, PartialDistributedOptimizer
 from hipress.tensorflow.training.state import (
@@ -125,6 +126,7 @@ __all__ = [
     "Product",
     "Refused",
     "Sum",
+    "SyncBatchNormalization",
     "Timeout",
     "TransportError",
     "Unsupported",
