@@ -102,6 +102,14 @@ class ProcessSet:
         for user in self.users:
             user.process_set_removed()
 
+    def __deepcopy__(self, memo: object) -> ProcessSet:
+        """The set itself: a copy of a model has the model's set."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...] | str:
+        """Pickles the ranks. The program that loads them registers a set of its own."""
+        return ProcessSet, (self.ranks or [],)
+
     def _registered(self) -> list[int]:
         process = runtime.current()
         if self._ranks is None or self.process_set_id is None:
@@ -126,6 +134,9 @@ class _AllRanks(ProcessSet):
     @property
     def ranks(self) -> list[int]:
         return list(range(runtime.size())) if runtime.is_initialized() else []
+
+    def __reduce__(self) -> str:
+        return "global_process_set"
 
     def _registered(self) -> list[int]:
         return list(range(runtime.size()))

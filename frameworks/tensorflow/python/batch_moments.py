@@ -25,7 +25,7 @@ def moments_over_all_ranks(
 
     `mask`: true where a value counts; None: everywhere. It broadcasts to `values`.
     """
-    name = _name()
+    name = _name(process_set)
 
     def forward(given: Any) -> tuple[Any, Any]:
         rows = collectives.allgather(_row(given, axes, mask), name=name, process_set=process_set)
@@ -46,10 +46,14 @@ def moments_over_all_ranks(
     return mean, variance
 
 
-def _name() -> str:
+def _name(process_set: ProcessSet) -> str:
     """The name of the exchange in forward. All ranks run forward, or trace it, in one order."""
     eager = tf.executing_eagerly()
-    number = operation_name("allgather", None, foreign_threads=False) if eager else graph_names.unnamed()
+    number = (
+        operation_name("allgather", None, process_set, foreign_threads=False)
+        if eager
+        else process_set.named(graph_names.unnamed())
+    )
     (name,) = graph_names.own_names([f"{number} of SyncBatchNormalization"])
     return name
 

@@ -5,6 +5,7 @@ Horovod."""
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -194,6 +195,26 @@ def _ended() -> None:
 
 def test_an_optimizer_of_a_removed_set_says_so() -> None:
     run(_ended, 3)
+
+
+def _normalised() -> None:
+    hp.init()
+    process_set = hp.add_process_set(MEMBERS)
+    if not process_set.included():
+        return
+    layer = hp.SyncBatchNorm(3, process_set=process_set)
+    for model in (layer, copy.deepcopy(layer)):
+        values = torch.randn(4, 3, generator=torch.Generator().manual_seed(process_set.rank()))
+        everything = torch.cat([torch.randn(4, 3, generator=torch.Generator().manual_seed(each)) for each in (0, 1)])
+        expected = nn.BatchNorm1d(3)(everything)[4 * process_set.rank() :][:4]
+        torch.testing.assert_close(model(values), expected)
+    loaded = pickle.loads(pickle.dumps(process_set))
+    assert (loaded.ranks, loaded.process_set_id) == (MEMBERS, None)
+    assert pickle.loads(pickle.dumps(hp.global_process_set)) is hp.global_process_set
+
+
+def test_a_layer_normalises_the_batches_of_its_set_and_is_copied_with_it() -> None:
+    run(_normalised, 3)
 
 
 def _different_models() -> None:

@@ -126,7 +126,7 @@ class SyncBatchNorm(_BatchNorm):
     def _synchronised(self, values: torch.Tensor, *, updates: bool) -> torch.Tensor:
         # All ranks run forward in one order. autograd runs backward in an order that may differ between ranks, perhaps
         # in another thread, so the derivative has its name from here.
-        name = f"{operation_name('allgather', None)} of SyncBatchNorm"
+        name = f"{operation_name('allgather', None, self.process_set)} of SyncBatchNorm"
         statistics = over_all_ranks(values.detach(), name, self.process_set)
         if statistics.count == 1:
             raise InvalidArgument(
