@@ -16,7 +16,7 @@ from hipress.compll import Interpreter, compile_file
 from hipress.compll.build.codec import read_codec, write_library
 from hipress.errors import CorruptPayload
 from tests.core.conftest import at_each_level
-from tests.tiers import usually
+from tests.tiers import thorough, usually
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +55,12 @@ CASES = [(name, options) for name, variants in VARIANTS.items() for options in v
 USUAL = [case for case in CASES if case[0] in ("branches", "orders", "narrow", "transforms", "prefixes", "selections")]
 
 
+#: The numbers of elements that are compared with gradients of every kind; the others with those of FEW, but for
+#: `make test-thorough`.
+EVERY_KIND = (1, 48, 4097)
+FEW = ("normal", "ties", "not finite")
+
+
 def inputs(count: int) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(count)
     normal = generator.standard_normal(count).astype(np.float32)
@@ -79,8 +85,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield folder
 
 
+@pytest.mark.parametrize("whole", [False, thorough(True)], ids=["covering", "whole"])
 @pytest.mark.parametrize(("name", "options"), usually(USUAL, CASES))
-def test_bytes_states_and_values_are_the_interpreters(name: str, options: dict[str, Any], cache: Path) -> None:
+def test_bytes_states_and_values_are_the_interpreters(
+    name: str, options: dict[str, Any], whole: bool, cache: Path
+) -> None:
     file = PROGRAMS / f"{name}.cll"
     every_level = name in EVERY_LEVEL
     assert hipress.load_codec(write_library(read_codec(file), cache) if every_level else file) == name
@@ -91,6 +100,8 @@ def test_bytes_states_and_values_are_the_interpreters(name: str, options: dict[s
     for count in (0, 1, 7, 48, 1000, 4097, 9000, *((70_001,) if name == "orders" else ())):
         assert codec.max_encoded_bytes(count) == reference.max_encoded_bytes(count)
         for kind, gradient in inputs(count).items():
+            if not whole and count not in EVERY_KIND and kind not in FEW:
+                continue
             expected = reference.new_state(count)
             kept = {level: reference.new_state(count) for level in levels}
             for step in range(2):
