@@ -27,6 +27,9 @@ FEWER_COLLECTIONS = cp tests/fewer_collections.pth \
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
+BUILD_WHEEL := MAKEFLAGS= $(PIP) wheel --no-build-isolation --no-deps . $(WERROR)
+WITH_TORCH := --config-settings=cmake.define.HIPRESS_BUILD_TORCH
+
 # What a build reads: a change of another Python file needs none (distribution/develop.py).
 COMPILED := $(filter-out %.py %.pyi,$(SOURCES)) $(shell find compll -name '*.py') bindings/python/errors.py
 
@@ -35,9 +38,14 @@ COMPILED := $(filter-out %.py %.pyi,$(SOURCES)) $(shell find compll -name '*.py'
 
 install: $(VENV)/installed
 
-$(VENV)/requirements: requirements/build.txt requirements/demo.txt
-	@echo "HiPress: downloading what $(VENV) needs, PyTorch among it (about a minute)"
+# What a build needs except PyTorch, which is most of the download.
+$(VENV)/compiling: requirements/build.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -r <(grep -v '^torch==' $<)
+	touch $@
+
+$(VENV)/requirements: requirements/build.txt requirements/demo.txt | $(VENV)/compiling
+	@echo "HiPress: downloading what $(VENV) needs, PyTorch among it (about a minute)"
 	$(PIP) install -r requirements/build.txt -r requirements/demo.txt
 	touch $@
 
@@ -47,6 +55,12 @@ $(VENV)/development: $(VENV)/requirements requirements/dev.txt tests/fewer_colle
 	$(call FEWER_COLLECTIONS,$(VENV))
 	touch $@
 
+# A new clone compiles what needs no header of PyTorch while PyTorch is downloaded: $(WHEEL) then completes this build tree.
+# It is a goal of its own, so that a make that is given a finished wheel compiles nothing.
+build/early: | $(VENV)/compiling
+	@echo "HiPress: compiling core and codecs (a few minutes on two cores)"
+	$(BUILD_WHEEL) --wheel-dir $@ $(WITH_TORCH)=OFF
+
 $(VENV)/installed: $(WHEEL)
 	$(PIP) install --no-deps --force-reinstall build/wheel/*.whl
 	touch $@
@@ -54,11 +68,11 @@ $(VENV)/installed: $(WHEEL)
 wheel: $(WHEEL)
 
 # Compiled once: .venv and each environment of the tests install this wheel.
-$(WHEEL): $(VENV)/requirements $(OTHERS:%=requirements/%.txt) $(SOURCES)
+$(WHEEL): $(VENV)/requirements $(OTHERS:%=requirements/%.txt) $(SOURCES) | $(filter build/early,$(MAKECMDGOALS))
 	@echo "HiPress: compiling core, codecs and operators (a few minutes on two cores)"
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python frameworks/fetch_headers.py $(OTHERS) > build/wheel/headers
-	MAKEFLAGS= $(PIP) wheel --no-build-isolation --no-deps --wheel-dir build/wheel . $(WERROR) \
+	$(BUILD_WHEEL) --wheel-dir build/wheel $(WITH_TORCH)=ON \
 	  $$(sed 's/^-D/--config-settings=cmake.define./' build/wheel/headers)
 	touch $@
 
@@ -67,15 +81,16 @@ VERSIONS ?= 3.10 3.11 3.12 3.13
 wheels: $(VENV)/development
 	$(BIN)/python -m distribution.wheels $(VERSIONS)
 
-demo: install
+demo:
+	+@$(MAKE) --jobs=2 build/early install
 	$(BIN)/python examples/torch/demo.py
 
 # An environment in which a changed Python file is live: each is a link. What is compiled is built again if it has changed.
-develop: $(VENV)/developed
+develop: $(VENV)/developed $(VENV)/development
 	@$(BIN)/python -m distribution.develop
 
-$(VENV)/developed: $(COMPILED) $(VENV)/development
-	+$(MAKE) install
+$(VENV)/developed: $(COMPILED)
+	+$(MAKE) --jobs=2 build/early install $(VENV)/development
 	touch $@
 
 # The tier for every commit: lint, and unit tests of everything in .venv. Tests marked `slow` are not in it: they start
@@ -87,7 +102,7 @@ check: develop lint
 # and so do the sessions, the two short ones one after the other: most tests wait for deadlines at times. What the other
 # sessions wrote is printed after torch's.
 test:
-	+$(MAKE) --jobs=2 --output-sync=target OTHERS='$(OTHERS)' $(VENV)/requirements $(SESSIONS:%=.nox/%/requirements) \
+	+$(MAKE) --jobs=2 --output-sync=target OTHERS='$(OTHERS)' build/early $(VENV)/requirements $(SESSIONS:%=.nox/%/requirements) \
 	  $(WHEEL) environments lint install typecheck
 	@# The sessions compare what they write with what is here.
 	rm -rf build/conformance
