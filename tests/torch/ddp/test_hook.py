@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.tiers import thorough
 from tests.torch.ddp import training
 from tests.torch.ranks import run
 
@@ -61,7 +62,12 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> float:
 
 @pytest.mark.parametrize(
     ("carrier", "topology", "codecs"),
-    [("group", "ps", CODECS), ("hipress", "ps", FEW), ("group", "allgather", FEW), ("hipress", "allgather", FEW)],
+    [
+        ("group", "ps", CODECS),
+        thorough("hipress", "ps", FEW),
+        thorough("group", "allgather", FEW),
+        ("hipress", "allgather", FEW),
+    ],
     ids=["group-ps", "hipress-ps", "group-allgather", "hipress-allgather"],
 )
 def test_with_a_codec_replicas_are_identical_and_learn(

@@ -16,6 +16,7 @@ import torch
 
 import hipress.torch as hp
 from hipress.torch.optim import DGC_RATIOS, DGCSGD, DeMo, OneBitAdam, OneBitLamb, Signum, Warmup, ZeroOneAdam
+from tests.tiers import thorough
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -66,13 +67,13 @@ def _resumed(folder: str, kind: str, saved_after: int) -> bool:
     ("kind", "carrier", "saved_after"),
     [
         ("onebit", "group", 6),
-        ("onebit", "engine", 2),
-        ("lamb", "group", 6),
+        thorough("onebit", "engine", 2),
+        thorough("lamb", "group", 6),
         ("lamb", "engine", 3),
-        ("zero-one", "group", 3),
+        thorough("zero-one", "group", 3),
         ("zero-one", "group", 7),
         ("demo", "engine", 4),
-        ("dgc", "engine", 4),
+        thorough("dgc", "engine", 4),
         ("dgc", "group", 7),
         ("signum", "engine", 5),
     ],
