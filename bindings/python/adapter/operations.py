@@ -124,7 +124,8 @@ def tell_refusal(name: str, process_set: ProcessSet, error: BaseException) -> No
 
 
 def _tell_refusals(kind: str, names: Sequence[str | None], process_set: ProcessSet, error: BaseException) -> None:
-    with suppress(*REFUSALS):  # of a wrong set, or another thread: the other ranks do not wait for this call
+    # In a wrong set or thread, or without init(), the other ranks do not wait for this call.
+    with suppress(HipressError):
         for name in names:
             tell_refusal(operation_name(kind, name, check(process_set)), process_set, error)
 
@@ -146,11 +147,12 @@ def tells_refusals(kind: str) -> Callable[[Callable[_P, _Result]], Callable[_P, 
                 return function(*args, **kwargs)
             except REFUSALS as error:
                 if not getattr(error, _TOLD, False):
-                    given = inspect.signature(function).bind(*args, **kwargs).arguments
-                    options = {**given, **given.get("options", {})}
-                    name, several = options.get("name"), options.get("tensors")
-                    names = [name] if several is None else [part_name(name, part) for part in range(len(several))]
-                    _tell_refusals(kind, names, options.get("process_set", global_process_set), error)
+                    with suppress(TypeError):  # of tensors that have no number
+                        given = inspect.signature(function).bind(*args, **kwargs).arguments
+                        options = {**given, **given.get("options", {})}
+                        name, several = options.get("name"), options.get("tensors")
+                        names = [name] if several is None else [part_name(name, part) for part in range(len(several))]
+                        _tell_refusals(kind, names, options.get("process_set", global_process_set), error)
                 raise
 
         return call

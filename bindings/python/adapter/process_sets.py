@@ -192,7 +192,8 @@ def add_of_each_rank(ranks: Iterable[int]) -> ProcessSet:
     own = sorted(ranks)
     gathered = runtime.current().engine.allgather("process sets of ranks", json.dumps(own).encode())
     for each in sorted({tuple(json.loads(given)) for given in gathered}):
-        _found(each) or _register(_checked(ProcessSet(each)), _next_number())  # in one order on all ranks
+        if _found(each) is None:  # in one order on all ranks
+            _register(_checked(ProcessSet(each)), _next_number())
     found = _found(own)
     assert found is not None
     return found
