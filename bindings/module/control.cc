@@ -41,6 +41,10 @@ std::string nameOf(ControlNotice::Kind kind) {
       return "aborted";
     case ControlNotice::Kind::kConflict:
       return "conflict";
+    case ControlNotice::Kind::kJoined:
+      return "joined";
+    case ControlNotice::Kind::kDemand:
+      return "demand";
   }
   return "unknown";
 }

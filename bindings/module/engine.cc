@@ -300,6 +300,10 @@ void bindEngine(py::module_& module) {
       .def_property_readonly("world_size", &Engine::worldSize)
       .def_property_readonly("hosts", [](const Engine& engine) { return engine.options().hosts; })
       .def("declare", &Engine::declare, py::arg("specs"), py::call_guard<py::gil_scoped_release>())
+      .def("join",
+           [](const std::shared_ptr<Engine>& engine) {
+             return interruptibly([engine] { return engine->join(); });
+           })
       .def("announce_refusal", &Engine::announceRefusal, py::arg("name"), py::arg("reason"), py::arg("among"),
            py::call_guard<py::gil_scoped_release>())
       .def(

@@ -296,7 +296,8 @@ class ControlPlane:
     def close(self) -> None: ...
     def notices(self) -> list[tuple[str, int, int, str, str]]:
         """All notices so far as (kind, rank, tensor, error class, message), for tests and for connections without an
-        engine: from the first call on, notices arrive here. Kinds: "lost", "left", "aborted", "conflict".
+        engine: from the first call on, notices arrive here. Kinds: "lost", "left", "aborted", "conflict",
+        "joined", "demand".
         """
 
 class ControlServer:
@@ -450,6 +451,9 @@ class Engine:
         """Declares a tensor for one operation without a wait: the operation starts when rank 0 has answered."""
     def announce_refusal(self, name: str, reason: str, among: Sequence[int]) -> None:
         """Says that this rank has refused a call of this name, for which the other ranks of the set may wait."""
+    def join(self) -> int:
+        """Waits until all ranks have called it; takes part without values in their all-reduces until then. Returns the
+        rank that called last."""
     def agree(self, list_name: str, specs: Sequence[TensorSpec]) -> list[int]: ...
     def travel_raw(self, handles: Sequence[int]) -> list[bool]:
         """For each tensor of no group: whether no codec encodes any part of it."""

@@ -8,6 +8,7 @@ import os
 import sys
 import weakref
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import hipress
@@ -97,6 +98,19 @@ class Runtime:
         self._counts[name, scope] += 1
         number = self._counts[name, scope]
         return name if number == 1 else f"{name}#{number}"
+
+    def call_counts(self) -> dict[str, int]:
+        """How often calls without a name, barriers and derivatives have been numbered, among all ranks."""
+        return {
+            name: count
+            for (name, scope), count in self._counts.items()
+            if not scope and (name.startswith(("unnamed", "barrier")) or name.endswith(".gradient"))
+        }
+
+    def continue_counts(self, counts: Mapping[str, int]) -> None:
+        """The next number of each name is behind its count here."""
+        for name, count in counts.items():
+            self._counts[name, ""] = count
 
     def gpu(self, ordinal: int) -> _core.Device:
         """The engine's device for the GPU with this CUDA number. Raises Unsupported, which says what is missing."""

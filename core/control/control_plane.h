@@ -31,12 +31,17 @@ struct ControlNotice {
     kLeft,
     kAborted,   ///< `rank` failed and ended the job; `error` and `message` have the reason.
     kConflict,  ///< Ranks declared tensor `tensor` differently; `message` shows the difference.
+    kJoined,    ///< `rank` has called join(); `tensor` is the number of this round of calls.
+    /// For a joined rank: `rank` has started step `step` of tensor `tensor` and waits for this rank.
+    /// `message` is the sender's text about the tensor.
+    kDemand,
   };
   Kind kind = Kind::kLost;
   int rank = -1;
   uint32_t tensor = 0;
   ErrorKind error = ErrorKind::kPeerLost;
   std::string message;
+  uint32_t step = 0;
 };
 
 /// A tensor as rank 0 compares it: `specification` as text.
@@ -44,6 +49,12 @@ struct Declaration {
   std::string name;
   std::string specification;
   bool transient = false;
+};
+
+/// The end of a round of join(): the rank that joined last, and the number of the round.
+struct JoinRound {
+  int last = 0;
+  uint32_t number = 0;
 };
 
 /// Called with the numbers of the declared tensors, in their order, or with the failure.
@@ -98,6 +109,18 @@ class ControlPlane {
   /// Asks a service at rank 0 by its name (service.h). Waits for rank 0 only, for at most
   /// `timeout`.
   virtual uint32_t ask(const std::string& service, const std::string& question, Milliseconds timeout) = 0;
+
+  /// Says that this rank starts no more operations, and waits until all ranks have said it; without a
+  /// deadline, because others may work for long. Until then the other ranks' allgathers with this rank fail
+  /// with Unsupported. Throws PeerLost when a rank is gone.
+  virtual JoinRound join() = 0;
+
+  /// Sends the notice kDemand to a rank that has joined. Does not wait.
+  virtual void demand(int rank, uint32_t tensor, uint32_t step, const std::string& text) = 0;
+
+  /// Says that a joined rank will not declare a tensor that serves one operation: its next declaration of
+  /// this name is of a later operation. Does not wait.
+  virtual void excuse(int rank, uint32_t tensor) = 0;
 
   /// Tells all other ranks that this rank failed. Does not wait. Only the first call of a rank counts.
   virtual void abort(ErrorKind error, const std::string& message) = 0;

@@ -28,7 +28,7 @@ class Hub {
   explicit Hub(int worldSize) : ledger(worldSize) {
     for (int rank = 0; rank < worldSize; ++rank) {
       ports.push_back(std::make_shared<Port>());
-      ledger.join(rank, "a thread of this process");
+      ledger.arrive(rank, "a thread of this process");
     }
   }
 
@@ -104,6 +104,14 @@ class LocalControl final : public ControlPlane {
     return answerOf(call(AskRequest{service, question}));
   }
 
+  JoinRound join() override { return roundOf(call(JoinRequest{})); }
+
+  void demand(int rank, uint32_t tensor, uint32_t step, const std::string& text) override {
+    post({rank, tensor, step, text});
+  }
+
+  void excuse(int rank, uint32_t tensor) override { post({rank, tensor, 0, {}, true}); }
+
   void abort(ErrorKind error, const std::string& message) override {
     const std::lock_guard lock(hub_->mutex);
     if (port_->closed) return;
@@ -134,6 +142,12 @@ class LocalControl final : public ControlPlane {
   }
 
  private:
+  void post(DemandRequest request) {
+    const std::lock_guard lock(hub_->mutex);
+    if (port_->closed) return;
+    hub_->deliver(hub_->ledger.handle(rank_, 0, std::move(request), Clock::now()));
+  }
+
   Reply call(Request request) {
     std::unique_lock lock(hub_->mutex);
     if (port_->closed) throw Error(*closedFailure());

@@ -49,6 +49,14 @@ struct RequestWriter {
   std::string operator()(const AskRequest& r) const {
     return FrameWriter(FrameType::kAsk).number(call).text(r.service).text(r.question).finish();
   }
+  std::string operator()(const JoinRequest&) const {
+    return FrameWriter(FrameType::kJoin).number(call).finish();
+  }
+  std::string operator()(const DemandRequest& r) const {
+    FrameWriter writer(FrameType::kDemand);
+    writer.number(call).number(static_cast<int32_t>(r.rank)).number(r.tensor).number(r.step);
+    return writer.text(r.text).number<uint8_t>(r.excuse).finish();
+  }
   std::string operator()(const AbortRequest& r) const {
     FrameWriter writer(FrameType::kAbort);
     return writer.number(call).number(static_cast<uint8_t>(r.error)).text(r.message).finish();
@@ -80,6 +88,17 @@ Request readRequest(FrameType type, FrameReader& reader) {
     }
     case FrameType::kAsk:
       return AskRequest{reader.text(kMaxText), reader.text(kMaxText)};
+    case FrameType::kJoin:
+      return JoinRequest{};
+    case FrameType::kDemand: {
+      DemandRequest request;
+      request.rank = reader.number<int32_t>();
+      request.tensor = reader.number<uint32_t>();
+      request.step = reader.number<uint32_t>();
+      request.text = reader.text(kMaxText);
+      request.excuse = reader.number<uint8_t>() != 0;
+      return request;
+    }
     case FrameType::kAbort: {
       const ErrorKind error = reader.error();
       return AbortRequest{error, reader.text(kMaxText)};
@@ -214,20 +233,21 @@ std::string encodeNotice(const ControlNotice& notice) {
   writer.number(static_cast<uint8_t>(notice.kind))
       .number(static_cast<int32_t>(notice.rank))
       .number(notice.tensor);
-  return writer.number(static_cast<uint8_t>(notice.error)).text(shortened(notice.message)).finish();
+  writer.number(static_cast<uint8_t>(notice.error)).text(shortened(notice.message));
+  return writer.number(notice.step).finish();
 }
 
 ControlNotice decodeNotice(std::string_view payload) {
   FrameReader reader(payload);
   ControlNotice notice;
   const auto kind = reader.number<uint8_t>();
-  if (kind > static_cast<uint8_t>(ControlNotice::Kind::kConflict))
-    throw Malformed("an unknown kind of notice");
+  if (kind > static_cast<uint8_t>(ControlNotice::Kind::kDemand)) throw Malformed("an unknown kind of notice");
   notice.kind = static_cast<ControlNotice::Kind>(kind);
   notice.rank = reader.number<int32_t>();
   notice.tensor = reader.number<uint32_t>();
   notice.error = reader.error();
   notice.message = reader.text(kMaxMessage);
+  notice.step = reader.number<uint32_t>();
   reader.end();
   return notice;
 }

@@ -13,11 +13,14 @@
 //              count × (name, text, u8), set      REPLY    u64 call, u8 error or 0, text, u32 count,
 //   ASK        u64 call, service, question                 count × u32 number
 //   ABORT      u64 call, u8 error, text
-//   LEAVE      u64 call, u64 linger, text         NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
+//   LEAVE      u64 call, u64 linger, text         NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text,
+//   JOIN       u64 call                                    u32 step
+//   DEMAND     u64 call, i32 rank, u32 tensor,
+//              u32 step, text, u8 excuse
 //   BEAT       nothing                            BEAT     nothing
 //
 // A set is a u32 count and the i32 ranks of a process set; none: all ranks. The numbers in a reply are those
-// of the declared tensors, or the answer to a question.
+// of the declared tensors, the answer to a question, or the end of a round of joins.
 //
 // Each value of an allgather travels as a VALUE before the REPLY. So the largest frame has one value, for any
 // number of ranks. Of an all-to-all (`apart`) each rank gets one VALUE, with the parts of all ranks for it.
@@ -48,6 +51,8 @@ enum class FrameType : uint8_t {
   kLeave,
   kAsk,
   kProof,
+  kJoin,
+  kDemand,
   kWelcome = 64,
   kRefused,
   kValue,

@@ -101,6 +101,12 @@ inline uint32_t answerOf(const Reply& reply) {
   return reply.numbers.front();
 }
 
+/// The end of a round of join().
+inline JoinRound roundOf(const Reply& reply) {
+  if (reply.numbers.size() != 2) throw transportError("rank 0 has answered join() with other numbers");
+  return {static_cast<int>(reply.numbers[0]), reply.numbers[1]};
+}
+
 /// Throws InvalidArgument on the calling rank for a value that is too large for a frame.
 inline void checkSize(const char* what, size_t size, size_t limit) {
   if (size <= limit) return;

@@ -43,6 +43,16 @@ struct AskRequest {
   std::string question;
 };
 
+struct JoinRequest {};
+
+struct DemandRequest {
+  int rank = -1;  ///< The joined rank.
+  uint32_t tensor = 0;
+  uint32_t step = 0;
+  std::string text;
+  bool excuse = false;  ///< ControlPlane::excuse(): the rank is not told.
+};
+
 struct AbortRequest {
   ErrorKind error = ErrorKind::kPeerLost;
   std::string message;
@@ -53,7 +63,8 @@ struct LeaveRequest {
   std::string reason;  ///< Empty: the rank called shutdown() at its end.
 };
 
-using Request = std::variant<AllgatherRequest, DeclareRequest, AskRequest, AbortRequest, LeaveRequest>;
+using Request = std::variant<AllgatherRequest, DeclareRequest, AskRequest, AbortRequest, LeaveRequest,
+                             JoinRequest, DemandRequest>;
 
 /// All ranks get the same values, so values are shared instead of copied.
 using SharedValue = std::shared_ptr<const std::string>;
@@ -62,7 +73,7 @@ using SharedValue = std::shared_ptr<const std::string>;
 struct Reply {
   uint64_t call = 0;
   Failure failure;
-  std::vector<uint32_t> numbers;    ///< declare: the tensors' numbers; ask: the answer
+  std::vector<uint32_t> numbers;  ///< declare: the tensors' numbers; ask: the answer; join: last rank, round
   std::vector<SharedValue> values;  ///< allgather; of an all-to-all one, with a part of each rank
 };
 

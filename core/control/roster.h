@@ -15,8 +15,9 @@ struct Member {
 
   Presence presence = Presence::kAwaited;
   bool aborted = false;
-  std::string origin;  ///< "host h, pid 123"
-  std::string end;     ///< For a rank that is gone: a sentence about its end.
+  bool joined = false;  ///< It has called join(), and other ranks have not.
+  std::string origin;   ///< "host h, pid 123"
+  std::string end;      ///< For a rank that is gone: a sentence about its end.
 
   /// The rank sends no more messages, so no rank may wait for it. After an abort it may still be connected.
   bool gone() const { return aborted || presence == Presence::kLeft || presence == Presence::kLost; }

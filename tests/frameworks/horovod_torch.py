@@ -18,6 +18,13 @@ def barrier(call: Call) -> None:
         assert call.hvd.barrier() is None
 
 
+def join(call: Call) -> None:
+    if call.rank == 0:
+        assert call.hvd.allreduce(torch.tensor([4.0]), name="without rank 1").tolist() == [2.0]
+    assert call.hvd.join() == 0
+    assert call.hvd.allreduce(torch.tensor([4.0])).tolist() == [4.0]
+
+
 def sparse_allreduce_async(call: Call) -> None:
     entries = torch.sparse_coo_tensor(torch.tensor([[call.rank]]), torch.ones(1, 2), (3, 2))
     handle = call.hvd.sparse_allreduce_async(entries, "s", call.hvd.Average)
@@ -106,6 +113,7 @@ def sync_batch_norm(call: Call) -> None:
 
 
 SAME: dict[str, Check] = {
+    "join": join,
     "SyncBatchNorm": sync_batch_norm,
     "barrier": barrier,
     "sparse_allreduce_async": sparse_allreduce_async,

@@ -20,6 +20,8 @@ _P = ParamSpec("_P")
 
 #: The errors of a call that this rank alone may refuse.
 REFUSALS = (InvalidArgument, Unsupported)
+#: Marks an error of which the other ranks need not be told.
+_TOLD = "_hipress_told"
 
 
 class _Part(Protocol):
@@ -78,6 +80,7 @@ class Operation(Generic[_Result]):
             try:
                 waited.append(part.wait())
             except HipressError as failure:
+                setattr(failure, _TOLD, True)  # all ranks have started the operation
                 failures.append(failure)
         runtime.current().in_flight.difference_update(self._names)
         if failures:
@@ -128,10 +131,6 @@ def _tell_refusals(kind: str, names: Sequence[str | None], process_set: ProcessS
     with suppress(HipressError):
         for name in names:
             tell_refusal(operation_name(kind, name, check(process_set)), process_set, error)
-
-
-#: Marks an error of which the other ranks know.
-_TOLD = "_hipress_told"
 
 
 def tells_refusals(kind: str) -> Callable[[Callable[_P, _Result]], Callable[_P, _Result]]:

@@ -20,10 +20,7 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "run": _JOBS,
         "spark": _JOBS,
     },
-    "torch": {
-        "elastic": _ELASTIC,
-        "join": _JOIN,
-    },
+    "torch": {"elastic": _ELASTIC},
     "tensorflow": {
         "BroadcastGlobalVariablesHook": "run broadcast_global_variables(root_rank) in the session before training",
         "elastic": _ELASTIC,

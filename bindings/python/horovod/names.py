@@ -33,4 +33,4 @@ def check_all_ranks(comm: Any) -> None:
 
 def join(device: int = -1) -> NoReturn:
     """Raises Unsupported."""
-    raise absent.refusal("torch", "join")
+    raise absent.refusal("tensorflow", "join")

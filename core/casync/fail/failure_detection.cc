@@ -27,7 +27,8 @@ Error reportedBy(int peer, const std::vector<std::byte>& text) {
 
 }  // namespace
 
-void FailureDetection::begin() {
+void FailureDetection::begin(std::function<void(const ControlNotice&)> others) {
+  others_ = std::move(others);
   transport_.onPeerFailure([this](int peer, const std::string& reason) {
     lost(peer, "rank " + std::to_string(peer) + " was lost (" + reason + ")");
   });
@@ -100,6 +101,9 @@ void FailureDetection::onNotice(const ControlNotice& notice) {
       return note(notice.rank, notice.message, true);
     case ControlNotice::Kind::kConflict:
       return operations_.endConflicting(notice.tensor, failureOf(ErrorKind::kMismatch, notice.message));
+    case ControlNotice::Kind::kJoined:
+    case ControlNotice::Kind::kDemand:
+      return others_(notice);
   }
 }
 

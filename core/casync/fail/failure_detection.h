@@ -4,6 +4,7 @@
 // conflicts. deadlines.h has the deadlines.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@ class FailureDetection {
       : control_(control), transport_(transport), job_(job), operations_(operations) {}
 
   /// Listens to the control plane, the transport and the peers. All objects that a failure ends must exist.
-  void begin();
+  /// `others`: gets the notices that are no failures.
+  void begin(std::function<void(const ControlNotice&)> others);
   /// Stops listening to the control plane.
   void stop() { control_.onNotice(nullptr); }
 
@@ -47,6 +49,7 @@ class FailureDetection {
   void note(int rank, const std::string& how, bool saidGoodbye);
 
   ControlPlane& control_;
+  std::function<void(const ControlNotice&)> others_;
   Transport& transport_;
   JobEnd& job_;
   OperationsInFlight& operations_;

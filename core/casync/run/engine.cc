@@ -44,8 +44,16 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
             return control_->ask(service, question, timeout);
           },
           pool_, *this, trace_),
+      joining_(*control_, table_,
+               {[this](TensorSpec spec) { return announce(std::move(spec)); },
+                [this](TensorHandle tensor, Submission&& absent) { submit(tensor, std::move(absent)); },
+                [this](const OperationPointer& operation, const Failure& failure) {
+                  table_.end(operation, failure);
+                  scheduler_.leave(operation);
+                },
+                [this](const Error& error) { failures_.fail(error); }}),
       deadlineWatch_([this] { return checkUnattended(); }) {
-  failures_.begin();
+  failures_.begin([this](const ControlNotice& notice) { joining_.hear(notice); });
   deadlines_.begin();
 }
 
@@ -115,6 +123,18 @@ void Engine::run(const TensorTable::Begun& begun, bool atOnce) {
     };
     begun.group->copyIn(begun.member, begun.operation->values(), copied);
   }
+  if (!begun.operation->isInner()) joining_.started(begun.operation);
+}
+
+int Engine::join() {
+  table_.throwIfEnded("join()");
+  for (const OperationPointer& operation : table_.ofCallers()) {
+    while (!operation->finished()) {
+      operation->waitUntil(Clock::now() + kLookInterval);
+      if (!operation->finished()) deadlines_.check(*operation);
+    }
+  }
+  return joining_.join();
 }
 
 void Engine::startGroup(const std::shared_ptr<GroupStep>& step) {

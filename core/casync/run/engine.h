@@ -23,6 +23,7 @@
 #include "core/casync/graph/tensor.h"
 #include "core/casync/run/block_exchange.h"
 #include "core/casync/run/engine_options.h"
+#include "core/casync/run/join/joining.h"
 #include "core/casync/run/operation.h"
 #include "core/casync/run/scheduler.h"
 #include "core/casync/run/task_trace.h"
@@ -119,6 +120,12 @@ class Engine final : private OperationEvents, private LinkedRuntime {
     hipress::moveBlocks(*this, table_, std::move(spec), std::move(blocks));
   }
 
+  /// Waits until all ranks have called it, and takes part in their all-reduces until then, without values: it
+  /// counts as zeros in sums and averages, and its codecs keep what they have. Other collectives of the
+  /// others fail with Unsupported. Waits for this rank's operations first. Returns the rank that called last.
+  /// Throws Unsupported for tensors on devices, PeerLost.
+  int join();
+
   /// Whether the operation has ended, with success or with an error.
   bool poll(OperationHandle operation);
 
@@ -188,6 +195,7 @@ class Engine final : private OperationEvents, private LinkedRuntime {
   FailureDetection failures_;
   Deadlines deadlines_;
   Scheduler scheduler_;
+  Joining joining_;
   DeadlineWatch deadlineWatch_;
   std::once_flag stopping_;
 };

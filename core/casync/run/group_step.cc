@@ -50,6 +50,7 @@ Submission GroupStep::submission(const std::shared_ptr<GroupStep>& step) {
   together.input = step->any_.load(std::memory_order_relaxed) ? step->values_.data() : nullptr;
   together.output = step->values_.data();
   together.keepAlive = step;
+  together.inner = true;
   {
     const MutexLock lock(step->mutex_);
     together.verdict = step->verdict_;

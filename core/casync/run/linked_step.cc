@@ -48,6 +48,7 @@ void LinkedStep::send(LinkedRuntime& runtime, TensorHandle tensor, void* values,
   submission.output = values;
   submission.keepAlive = shared_from_this();
   submission.updates = operation_->values().updates;
+  submission.inner = true;
   submission.onDone = [self = shared_from_this(), &runtime, next](const Failure& failure, bool absent) {
     // No rank has values, as all of them know now.
     if (failure || absent) return self->end(runtime, failure, absent);

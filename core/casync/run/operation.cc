@@ -26,6 +26,7 @@ void Operation::arm(OperationHandle handle, uint32_t stepNumber, Submission&& su
   values_.ready = submission.ready;
   values_.updates = submission.updates;
   values_.verdict = std::move(submission.verdict);
+  isInner_ = submission.inner;
   handle_ = handle;
   keepAlive_ = std::move(submission.keepAlive);
   onDone_ = std::move(submission.onDone);

@@ -43,6 +43,7 @@ struct Submission {
   uint16_t updates = 0;
   /// Decides over the states together with other tensors' results. nullptr: as the tensor's list says.
   std::shared_ptr<StepVerdict> verdict;
+  bool inner = false;  ///< The engine itself submits it, for an operation of a caller or of another rank.
   /// Called once when the operation has ended, on the thread that ended it. With it, no caller may wait() for
   /// or poll() the operation. It must not block, throw, or shut the engine down.
   OnDone onDone;
@@ -95,6 +96,7 @@ class Operation final : public AwaitedOperation {
   /// Whether no rank had values, after finished().
   bool absent() const { return values_.absent.load(std::memory_order_relaxed); }
 
+  bool isInner() const { return isInner_; }
   bool hasCallback() const { return onDone_ != nullptr; }
   OnDone takeCallback() { return std::exchange(onDone_, nullptr); }
 
@@ -115,6 +117,7 @@ class Operation final : public AwaitedOperation {
   std::shared_ptr<void> keepAlive_;    // owns input and output
   std::atomic<uint8_t> usersDone_{0};  // users that are done with keepAlive_
   OnDone onDone_;                      // nullptr: a caller waits
+  bool isInner_ = false;               // Submission::inner
   Clock::time_point submitted_;
   std::weak_ptr<const GroupStep> group_;    // empty: the tensor is in no group
   std::weak_ptr<const LinkedStep> linked_;  // empty: the tensor does not travel as linked tensors

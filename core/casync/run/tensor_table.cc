@@ -384,6 +384,22 @@ std::vector<OperationPointer> TensorTable::unattended() const {
   return result;
 }
 
+std::vector<OperationPointer> TensorTable::ofCallers() const {
+  std::vector<OperationPointer> result;
+  const MutexLock lock(mutex_);
+  for (const auto& [handle, operation] : operations_) {
+    if (!operation->isInner() && !operation->finished()) result.push_back(operation);
+  }
+  return result;
+}
+
+std::pair<std::shared_ptr<const Tensor>, uint32_t> TensorTable::numbered(uint32_t number) const {
+  const MutexLock lock(mutex_);
+  const auto found = tensors_.find(numbers_.handleOf(number));
+  if (found == tensors_.end()) return {nullptr, 0};
+  return {found->second.tensor, found->second.nextStep};
+}
+
 void TensorTable::clear() {
   Operations operations;
   Tensors tensors;

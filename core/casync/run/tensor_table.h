@@ -88,6 +88,10 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   void forget(const OperationPointer& operation);
   /// The operations that no caller waits for.
   std::vector<OperationPointer> unattended() const;
+  /// The operations in flight that callers have submitted, and not the engine itself.
+  std::vector<OperationPointer> ofCallers() const;
+  /// The tensor that all ranks call `number`, and its next step; nullptr: this rank does not know it.
+  std::pair<std::shared_ptr<const Tensor>, uint32_t> numbered(uint32_t number) const;
   /// For shutdown: ends all operations and drops all tensors.
   void clear();
 

@@ -154,6 +154,12 @@ void GatherTable::settle(const std::string& key, Round& round, Outbox& outbox) c
     if (member.gone())
       return fail(round, failureOf(ErrorKind::kPeerLost, member.end + " (waited for at '" + key + "')"),
                   outbox);
+    if (member.joined)
+      return fail(round,
+                  failureOf(ErrorKind::kUnsupported, "rank " + std::to_string(rank) +
+                                                         " has called join(), and takes no part in '" + key +
+                                                         "' until all ranks have joined"),
+                  outbox);
   }
 }
 
@@ -188,8 +194,10 @@ void GatherTable::fail(Round& round, const Failure& failure, Outbox& outbox) con
 void GatherTable::dropFinished(Rounds& rounds) const {
   std::erase_if(rounds, [this](const Round& round) {
     const std::vector<int> absent = missing(round);
-    return std::all_of(absent.begin(), absent.end(),
-                       [&](int rank) { return round.failure && roster_[static_cast<size_t>(rank)].gone(); });
+    return std::all_of(absent.begin(), absent.end(), [&](int rank) {
+      const Member& member = roster_[static_cast<size_t>(rank)];
+      return round.failure && (member.gone() || member.joined);
+    });
   });
 }
 

@@ -26,7 +26,7 @@ class GatherTable {
 
   void arrive(int rank, uint64_t call, AllgatherRequest request, TimePoint now, Outbox& outbox);
 
-  /// Fails the rounds that wait for a rank that is gone.
+  /// Fails the rounds that wait for a rank that is gone, or that has joined.
   void rosterChanged(Outbox& outbox);
 
   /// Fails the rounds whose deadline has passed.

@@ -17,7 +17,7 @@ std::string name(int rank) {
 Ledger::Ledger(int worldSize, Milliseconds stallWarning)
     : roster_(static_cast<size_t>(worldSize)), gathers_(roster_, stallWarning), tensors_(roster_) {}
 
-Outbox Ledger::join(int rank, const std::string& origin) {
+Outbox Ledger::arrive(int rank, const std::string& origin) {
   Member& member = roster_[static_cast<size_t>(rank)];
   member.presence = Member::Presence::kHere;
   member.origin = origin;
@@ -44,6 +44,10 @@ Outbox Ledger::handle(int rank, uint64_t call, Request request, TimePoint now) {
     tensors_.declare(rank, call, *declaration, outbox);
   } else if (auto* question = std::get_if<AskRequest>(&request)) {
     ask(rank, call, *question, outbox);
+  } else if (std::holds_alternative<JoinRequest>(request)) {
+    join(rank, call, outbox);
+  } else if (auto* demanded = std::get_if<DemandRequest>(&request)) {
+    demand(rank, std::move(*demanded), outbox);
   }
   return outbox;
 }
@@ -108,6 +112,50 @@ void Ledger::ask(int rank, uint64_t call, const AskRequest& request, Outbox& out
   outbox.emplace_back(rank, std::move(reply));
 }
 
+void Ledger::join(int rank, uint64_t call, Outbox& outbox) {
+  roster_[static_cast<size_t>(rank)].joined = true;
+  joiners_.push_back({rank, call});
+  for (size_t other = 0; other < roster_.size() && joiners_.size() < roster_.size(); ++other) {
+    if (static_cast<int>(other) == rank || roster_[other].presence != Member::Presence::kHere) continue;
+    outbox.emplace_back(
+        static_cast<int>(other),
+        ControlNotice{ControlNotice::Kind::kJoined, rank, joinRound_, ErrorKind::kPeerLost, {}, 0});
+  }
+  settleJoins(outbox);
+  gathers_.rosterChanged(outbox);
+}
+
+/// A demand for a rank that has not joined is from before the end of the last round: the rank has served it.
+void Ledger::demand(int rank, DemandRequest request, Outbox& outbox) {
+  const bool known = request.rank >= 0 && static_cast<size_t>(request.rank) < roster_.size();
+  if (!known || !member(request.rank).joined) return;
+  if (request.excuse) return tensors_.excuse(request.rank, request.tensor);
+  outbox.emplace_back(request.rank,
+                      ControlNotice{ControlNotice::Kind::kDemand, rank, request.tensor, ErrorKind::kPeerLost,
+                                    std::move(request.text), request.step});
+}
+
+/// Answers the calls of join() when all ranks have joined, or when a rank is gone.
+void Ledger::settleJoins(Outbox& outbox) {
+  if (joiners_.empty()) return;
+  Failure failure;
+  for (const Member& member : roster_) {
+    if (!member.gone()) continue;
+    failure = failureOf(ErrorKind::kPeerLost, member.end + " (waited for at join())");
+    break;
+  }
+  if (!failure && joiners_.size() < roster_.size()) return;
+  const auto last = static_cast<uint32_t>(joiners_.back().rank);
+  for (const Joiner& joiner : joiners_) {
+    roster_[static_cast<size_t>(joiner.rank)].joined = false;
+    Reply reply{joiner.call, failure, {}, {}};
+    if (!failure) reply.numbers = {last, joinRound_};
+    outbox.emplace_back(joiner.rank, std::move(reply));
+  }
+  joiners_.clear();
+  ++joinRound_;
+}
+
 void Ledger::abort(int rank, const AbortRequest& request, Outbox& outbox) {
   Member& member = roster_[static_cast<size_t>(rank)];
   if (member.gone()) return;  // the first failure explains the later ones
@@ -132,6 +180,7 @@ void Ledger::leave(int rank, uint64_t call, const LeaveRequest& request, TimePoi
 
 void Ledger::rosterChanged(Outbox& outbox) {
   gathers_.rosterChanged(outbox);
+  settleJoins(outbox);
   tensors_.rosterChanged();
   std::erase_if(leavers_, [&](const Leaver& leaver) {
     if (!aloneIs(leaver.rank)) return false;

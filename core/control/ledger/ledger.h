@@ -29,7 +29,7 @@ class Ledger {
   const Member& member(int rank) const { return roster_[static_cast<size_t>(rank)]; }
 
   /// An awaited rank is here. The rank gets the notices that it missed.
-  Outbox join(int rank, const std::string& origin);
+  Outbox arrive(int rank, const std::string& origin);
 
   /// `call`: the number for the reply.
   Outbox handle(int rank, uint64_t call, Request request, TimePoint now);
@@ -52,11 +52,18 @@ class Ledger {
     uint64_t call;
     TimePoint deadline;
   };
+  struct Joiner {
+    int rank;
+    uint64_t call;
+  };
 
   Failure refusalOf(const Request& request, int rank) const;
   void ask(int rank, uint64_t call, const AskRequest& request, Outbox& outbox);
   void abort(int rank, const AbortRequest& request, Outbox& outbox);
   void leave(int rank, uint64_t call, const LeaveRequest& request, TimePoint now, Outbox& outbox);
+  void join(int rank, uint64_t call, Outbox& outbox);
+  void demand(int rank, DemandRequest request, Outbox& outbox);
+  void settleJoins(Outbox& outbox);
   void rosterChanged(Outbox& outbox);
   void broadcast(ControlNotice notice, Outbox& outbox);
   bool aloneIs(int rank) const;
@@ -66,6 +73,8 @@ class Ledger {
   TensorTable tensors_;
   std::map<std::string, std::unique_ptr<Service>> services_;  ///< The services that ranks have asked so far.
   std::vector<Leaver> leavers_;
+  std::vector<Joiner> joiners_;  ///< In the order of their calls.
+  uint32_t joinRound_ = 1;
   std::vector<ControlNotice> history_;  ///< For ranks that join later: at most two per rank.
 };
 

@@ -62,6 +62,17 @@ Failure TensorTable::declare(int rank, const Declaration& declaration, const Pro
   return conflict;
 }
 
+void TensorTable::excuse(int rank, uint32_t tensor) {
+  for (auto entry = tensors_.begin(); entry != tensors_.end(); ++entry) {
+    const auto found = std::ranges::find(entry->second, tensor, &Tensor::id);
+    if (found == entry->second.end() || !found->transient) continue;
+    found->declared[static_cast<size_t>(rank)] = true;
+    drop(entry->second);
+    if (entry->second.empty()) tensors_.erase(entry);
+    return;
+  }
+}
+
 void TensorTable::rosterChanged() {
   for (auto entry = tensors_.begin(); entry != tensors_.end();) {
     drop(entry->second);

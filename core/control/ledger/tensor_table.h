@@ -31,6 +31,9 @@ class TensorTable {
   /// Declares the tensors of the request in their order, up to the first conflict.
   void declare(int rank, uint64_t call, const DeclareRequest& request, Outbox& outbox);
 
+  /// The rank will not declare the transient tensor.
+  void excuse(int rank, uint32_t tensor);
+
   /// Drops the transient tensors that every remaining rank has declared.
   void rosterChanged();
 

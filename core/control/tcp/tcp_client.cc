@@ -84,6 +84,18 @@ class TcpControl final : public ControlPlane {
     return answerOf(call(AskRequest{service, question}, timeout, "an answer of '" + service + "'"));
   }
 
+  JoinRound join() override {
+    return roundOf(call(JoinRequest{}, Milliseconds::max(), "the other ranks' join()"));
+  }
+
+  void demand(int rank, uint32_t tensor, uint32_t step, const std::string& text) override {
+    if (!inForkedChild()) link_->post(DemandRequest{rank, tensor, step, text});
+  }
+
+  void excuse(int rank, uint32_t tensor) override {
+    if (!inForkedChild()) link_->post(DemandRequest{rank, tensor, 0, {}, true});
+  }
+
   void abort(ErrorKind error, const std::string& message) override {
     if (!inForkedChild()) link_->post(AbortRequest{error, message.substr(0, kMaxText)});
   }

@@ -193,7 +193,7 @@ class ControlServer::Impl {
     if (failure) return refuse(peer, failure);
     peers_.introduce(peer, hello.rank, heartbeat_);
     send(peer, {encodeWelcome({job_.worldSize, proofOfServer(job_.token, greetings)}), nullptr});
-    deliver(ledger_.join(hello.rank, "host " + hello.host + ", pid " + std::to_string(hello.pid)));
+    deliver(ledger_.arrive(hello.rank, "host " + hello.host + ", pid " + std::to_string(hello.pid)));
   }
 
   void deliver(const Outbox& outbox) {

@@ -111,6 +111,7 @@ from hipress.torch.differentiable import (  # noqa: E402
 )
 from hipress.torch.diloco import DiLoCo  # noqa: E402
 from hipress.torch.installed.registered import register_codecs  # noqa: E402
+from hipress.torch.joining import join  # noqa: E402
 from hipress.torch.kept_states import codec_states, load_codec_states  # noqa: E402
 from hipress.torch.layers.sync_batch_norm import SyncBatchNorm  # noqa: E402
 from hipress.torch.meshes import process_set_of  # noqa: E402
@@ -197,6 +198,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "join",
     "load_codec_states",
     "local_rank",
     "local_size",

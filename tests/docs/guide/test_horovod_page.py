@@ -16,7 +16,7 @@ from tests.docs import pages
 from tests.tiers import thorough
 
 PAGE = "docs/guide/horovod.md"
-SCRIPT, OPTIMIZER, SETS = pages.blocks(PAGE, "python")
+SCRIPT, OPTIMIZER, SETS, BATCHES = pages.blocks(PAGE, "python")
 (COMMAND,) = pages.blocks(PAGE, "bash")
 #: The options of horovodrun. tests/frameworks/test_horovod_names.py tests the names of Horovod's modules.
 OPTIONS: dict[str, dict[str, Any]] = json.loads((pages.ROOT / "docs" / "horovod_names.json").read_text())["horovodrun"]
@@ -59,6 +59,31 @@ def test_the_lines_about_process_sets(tmp_path: Path) -> None:
     printed = pages.run([HIPRESS, "run", "-np", "4", sys.executable, "sets.py"], tmp_path)
     assert printed.count("average 1.0 weight 2.0") == 2  # of ranks 0 and 2
     assert printed.count("average 2.0 weight 4.0") == 2
+
+
+#: What the lines about ranks with fewer batches need before them and show after them.
+BEFORE_BATCHES = """
+import torch
+import hipress.horovod.torch as hvd
+hvd.init()
+torch.manual_seed(1)
+model = torch.nn.Linear(3, 1)
+loss = torch.nn.functional.mse_loss
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+batches = [(torch.ones(2, 3), torch.ones(2, 1))] * (1 + 2 * hvd.rank())
+"""
+AFTER_BATCHES = """
+print("last", last, "weight", round(model.weight.sum().item(), 5))
+"""
+
+
+@pytest.mark.slow
+def test_the_lines_about_ranks_with_fewer_batches(tmp_path: Path) -> None:
+    (tmp_path / "join.py").write_text(BEFORE_BATCHES + BATCHES + AFTER_BATCHES)
+    printed = pages.run([HIPRESS, "run", "-np", "2", sys.executable, "join.py"], tmp_path)
+    said = re.findall(r"last 1 weight (\S+)", printed)
+    assert len(said) == 2
+    assert said[0] == said[1]
 
 
 def test_the_tables_are_in_step_with_the_names() -> None:

@@ -41,7 +41,6 @@ from hipress.horovod import absent
 from hipress.horovod.names import (
     HorovodInternalError,
     init,
-    join,
 )
 from hipress.horovod.torch.optimizer import DistributedOptimizer
 from hipress.runtime import (
@@ -83,6 +82,7 @@ from hipress.torch import (
     grouped_allreduce_async_,
     grouped_reducescatter,
     grouped_reducescatter_async,
+    join,
     reducescatter,
     reducescatter_async,
     sparse_allreduce_async,
