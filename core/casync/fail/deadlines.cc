@@ -54,7 +54,7 @@ void Deadlines::check(const AwaitedOperation& submitted) {
   const auto now = Clock::now();
   // Only an operation without progress ends the job.
   if (now >= operation.submitted() + kGoneGrace) {
-    if (const auto departed = failures_.departedBefore(now - kGoneGrace)) {
+    if (const auto departed = failures_.departedBefore(now - kGoneGrace, operation.among())) {
       return failures_.fail({ErrorKind::kPeerLost, *departed + " while tensor '" + operation.wait().name +
                                                        "' was being synchronised"});
     }

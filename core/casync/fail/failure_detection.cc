@@ -120,10 +120,14 @@ void FailureDetection::note(int rank, const std::string& how, bool saidGoodbye) 
   }
 }
 
-std::optional<std::string> FailureDetection::departedBefore(Clock::time_point time) const {
+std::optional<std::string> FailureDetection::departedBefore(Clock::time_point time,
+                                                            const ProcessSet& among) const {
   const MutexLock lock(mutex_);
-  if (departures_.empty() || lastDeparture_ > time) return std::nullopt;
-  return departures_.front().how;
+  if (lastDeparture_ > time) return std::nullopt;
+  for (const Departure& departure : departures_) {
+    if (positionOf(among, departure.rank) >= 0) return departure.how;
+  }
+  return std::nullopt;
 }
 
 }  // namespace hipress

@@ -32,8 +32,8 @@ class FailureDetection {
   void fail(const Error& error) { end(error, true); }
   /// The connection with a rank broke.
   void lost(int rank, const std::string& how) { note(rank, how, false); }
-  /// How the first rank departed, if no further rank has departed since `time`.
-  std::optional<std::string> departedBefore(Clock::time_point time) const;
+  /// How the first rank of the set departed, if no further rank has departed since `time`.
+  std::optional<std::string> departedBefore(Clock::time_point time, const ProcessSet& among) const;
 
  private:
   struct Departure {

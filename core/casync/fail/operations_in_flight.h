@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/failure.h"
+#include "core/base/process_set.h"
 #include "core/base/time.h"
 
 namespace hipress {
@@ -35,6 +36,8 @@ class AwaitedOperation {
   virtual Clock::time_point submitted() const = 0;
   virtual bool finished() const = 0;
   virtual Wait wait() const = 0;
+  /// The ranks whose departure may have stopped it.
+  virtual const ProcessSet& among() const = 0;
   /// The operation that carries the values, if the group or a factor has started; otherwise nullptr.
   virtual std::shared_ptr<const AwaitedOperation> carrier() const = 0;
 };

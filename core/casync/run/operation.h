@@ -102,6 +102,7 @@ class Operation final : public AwaitedOperation {
 
   Clock::time_point submitted() const override { return submitted_; }
   Wait wait() const override;
+  const ProcessSet& among() const override { return tensor().spec().among; }
   std::shared_ptr<const AwaitedOperation> carrier() const override;
 
  private:

@@ -94,6 +94,7 @@ REGISTER_OP("HipressTestAllreduce")
     .Attr("topology: string = 'ps'")
     .Attr("partitions: int = 0")
     .Attr("loops: int = 0")
+    .Attr("among: list(int) = []")
     .SetIsStateful()
     .SetShapeFn(sameAsInputs);
 REGISTER_OP("HipressTestReducescatter")
@@ -104,6 +105,7 @@ REGISTER_OP("HipressTestReducescatter")
     .Attr("T: list({float, double, half, bfloat16, int32})")
     .Attr("reduction: string")
     .Attr("loops: int = 0")
+    .Attr("among: list(int) = []")
     .SetIsStateful();
 REGISTER_OP("HipressTestBroadcast")
     .Input("names: string")
@@ -112,6 +114,7 @@ REGISTER_OP("HipressTestBroadcast")
     .Attr("T: list({float, double, half, bfloat16, int32})")
     .Attr("root_rank: int")
     .Attr("loops: int = 0")
+    .Attr("among: list(int) = []")
     .SetIsStateful()
     .SetShapeFn(sameAsInputs);
 REGISTER_KERNEL_BUILDER(Name("HipressTestSynchronize").Device(tf::DEVICE_CPU), OnStandIn<Synchronize>);

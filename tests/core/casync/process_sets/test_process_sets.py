@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -202,6 +203,20 @@ def test_a_list_has_one_set() -> None:
 
     refused, _ = outcomes(2, lambda engine: body(engine) if engine.rank == 0 else None)
     assert "agree on the tensors of each process set alone" in str(refused)
+
+
+def test_a_rank_that_leaves_ends_no_operation_of_other_ranks() -> None:
+    def body(engine: _core.Engine) -> float:
+        if engine.rank == 2:
+            return 0.0  # it leaves at once
+        if engine.rank == 1:
+            time.sleep(3.5)  # longer than an operation of the rank that has left may wait
+        values = np.full(4, engine.rank + 1.0, np.float32)
+        handle = engine.announce(spec("w", values, transient=True, among=[0, 1]))
+        engine.wait(engine.submit(handle, values, values))
+        return float(values[0])
+
+    assert run_ranks(3, body, linger=0.0) == [1.5, 1.5, 0.0]
 
 
 def test_a_lost_rank_of_a_set_ends_the_job() -> None:
