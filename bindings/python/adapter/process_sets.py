@@ -56,7 +56,8 @@ class ProcessSet:
         if wrong:
             raise InvalidArgument(f"ProcessSet({ranks!r}): a rank is an integer, and {wrong[0]!r} is none")
         self._ranks: list[int] | None = sorted(ranks)
-        self._process: Runtime | None = None
+        #: Weak: the engine keeps its sets, and must end with its last user.
+        self._process: weakref.ref[Runtime] | None = None
         #: The lists of tensors whose gradients travel among its ranks.
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
 
@@ -117,9 +118,15 @@ class ProcessSet:
                 f"{self} is not registered: call add_process_set() with it on all ranks, and use it until "
                 "remove_process_set()"
             )
-        if self._process is not process:
+        if not self._is_of(process):
             raise InvalidArgument(f"{self} was registered before the last shutdown(): call add_process_set() again")
         return self._ranks
+
+    def _is_of(self, process: Runtime) -> bool:
+        return self._process is not None and self._process() is process
+
+    def _set_number(self, number: int | None, process: Runtime) -> None:
+        self.process_set_id, self._process = number, weakref.ref(process)
 
     def __repr__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
@@ -213,7 +220,7 @@ def add_at_start(process_sets: Sequence[ProcessSet | Iterable[int]] | str | None
         if equal is None:
             add_process_set(wanted)
         elif wanted is not global_process_set:
-            wanted.process_set_id, wanted._process = equal.process_set_id, runtime.current()
+            wanted._set_number(equal.process_set_id, runtime.current())
 
 
 def check(process_set: Any) -> ProcessSet:
@@ -240,7 +247,7 @@ def of_gradients(process_set: Any) -> ProcessSet:
     process = runtime.current()
     if _ALONE not in process.kept:
         process.kept[_ALONE] = alone = ProcessSet([runtime.rank()])
-        alone.process_set_id, alone._process = -1, process
+        alone._set_number(-1, process)
     alone_set: ProcessSet = process.kept[_ALONE]
     return alone_set
 
@@ -273,7 +280,7 @@ def _found(ranks: Sequence[int]) -> ProcessSet | None:
 
 def _new(wanted: ProcessSet) -> ProcessSet:
     """`wanted`. Raises InvalidArgument if it cannot be added."""
-    if wanted.process_set_id is not None and wanted._process is runtime.current():
+    if wanted.process_set_id is not None and wanted._is_of(runtime.current()):
         raise InvalidArgument(f"{wanted} is registered already")
     equal = _found(_checked(wanted).ranks or ())
     if equal is not None:
@@ -298,7 +305,7 @@ def _next_number() -> int:
 
 
 def _register(process_set: ProcessSet, number: int) -> ProcessSet:
-    process_set.process_set_id, process_set._process = number, runtime.current()
+    process_set._set_number(number, runtime.current())
     _added()[number] = process_set
     return process_set
 

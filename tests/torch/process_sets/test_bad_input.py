@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 import torch
 
 import hipress.torch as hp
+from hipress import runtime
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from tests.torch.ranks import run
 
@@ -111,6 +114,15 @@ def _outlived() -> None:
         process_set.size()
     again = hp.add_process_set(process_set)
     assert again.size() == 2
+    # A set does not keep the engine, with its files and threads, until a collection of cycles.
+    gc.collect()
+    gc.disable()
+    try:
+        process = weakref.ref(runtime.current())
+        hp.shutdown()
+        assert process() is None
+    finally:
+        gc.enable()
 
 
 def test_a_set_ends_with_its_engine() -> None:
