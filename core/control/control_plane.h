@@ -29,9 +29,10 @@ struct ControlNotice {
     /// `rank` called shutdown(), or ended for the reason in `message`. It sends no further messages, but its
     /// earlier ones still arrive.
     kLeft,
-    kAborted,   ///< `rank` failed and ended the job; `error` and `message` have the reason.
-    kConflict,  ///< Ranks declared tensor `tensor` differently; `message` shows the difference.
-    kJoined,    ///< `rank` has called join(); `tensor` is the number of this round of calls.
+    kAborted,  ///< `rank` failed and ended the job; `error` and `message` have the reason.
+    /// Ranks declared tensor `tensor` differently, or it was refused; `error` and `message` have the reason.
+    kConflict,
+    kJoined,  ///< `rank` has called join(); `tensor` is the number of this round of calls.
     /// For a joined rank: `rank` has started step `step` of tensor `tensor` and waits for this rank.
     /// `message` is the sender's text about the tensor.
     kDemand,
@@ -118,9 +119,10 @@ class ControlPlane {
   /// Sends the notice kDemand to a rank that has joined. Does not wait.
   virtual void demand(int rank, uint32_t tensor, uint32_t step, const std::string& text) = 0;
 
-  /// Says that a joined rank will not declare a tensor that serves one operation: its next declaration of
-  /// this name is of a later operation. Does not wait.
-  virtual void excuse(int rank, uint32_t tensor) = 0;
+  /// Refuses a tensor that serves one operation, for the reason `text`, unless the joined rank has declared
+  /// it: then the ranks that have declared it get kConflict, the others fail at their declaration. Does not
+  /// wait.
+  virtual void excuse(int rank, uint32_t tensor, const std::string& text) = 0;
 
   /// Tells all other ranks that this rank failed. Does not wait. Only the first call of a rank counts.
   virtual void abort(ErrorKind error, const std::string& message) = 0;

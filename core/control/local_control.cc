@@ -110,7 +110,9 @@ class LocalControl final : public ControlPlane {
     post({rank, tensor, step, text});
   }
 
-  void excuse(int rank, uint32_t tensor) override { post({rank, tensor, 0, {}, true}); }
+  void excuse(int rank, uint32_t tensor, const std::string& text) override {
+    post({rank, tensor, 0, text, true});
+  }
 
   void abort(ErrorKind error, const std::string& message) override {
     const std::lock_guard lock(hub_->mutex);

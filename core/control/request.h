@@ -50,7 +50,7 @@ struct DemandRequest {
   uint32_t tensor = 0;
   uint32_t step = 0;
   std::string text;
-  bool excuse = false;  ///< ControlPlane::excuse(): the rank is not told.
+  bool excuse = false;  ///< ControlPlane::excuse(): the rank is not told, `text` is the reason.
 };
 
 struct AbortRequest {

@@ -100,7 +100,7 @@ void FailureDetection::onNotice(const ControlNotice& notice) {
     case ControlNotice::Kind::kLeft:
       return note(notice.rank, notice.message, true);
     case ControlNotice::Kind::kConflict:
-      return operations_.endConflicting(notice.tensor, failureOf(ErrorKind::kMismatch, notice.message));
+      return operations_.endConflicting(notice.tensor, failureOf(notice.error, notice.message));
     case ControlNotice::Kind::kJoined:
     case ControlNotice::Kind::kDemand:
       return others_(notice);

@@ -47,10 +47,6 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       joining_(*control_, table_,
                {[this](TensorSpec spec) { return announce(std::move(spec)); },
                 [this](TensorHandle tensor, Submission&& absent) { submit(tensor, std::move(absent)); },
-                [this](const OperationPointer& operation, const Failure& failure) {
-                  table_.end(operation, failure);
-                  scheduler_.leave(operation);
-                },
                 [this](const Error& error) { failures_.fail(error); }}),
       deadlineWatch_([this] { return checkUnattended(); }) {
   failures_.begin([this](const ControlNotice& notice) { joining_.hear(notice); });

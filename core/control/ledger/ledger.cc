@@ -129,7 +129,9 @@ void Ledger::join(int rank, uint64_t call, Outbox& outbox) {
 void Ledger::demand(int rank, DemandRequest request, Outbox& outbox) {
   const bool known = request.rank >= 0 && static_cast<size_t>(request.rank) < roster_.size();
   if (!known || !member(request.rank).joined) return;
-  if (request.excuse) return tensors_.excuse(request.rank, request.tensor);
+  if (request.excuse) return tensors_.excuse(request.rank, request.tensor, request.text, outbox);
+  // With a text, the tensor serves one operation. The rank has taken part in it before it joined.
+  if (!request.text.empty() && !tensors_.awaits(request.rank, request.tensor)) return;
   outbox.emplace_back(request.rank,
                       ControlNotice{ControlNotice::Kind::kDemand, rank, request.tensor, ErrorKind::kPeerLost,
                                     std::move(request.text), request.step});

@@ -45,31 +45,48 @@ Failure TensorTable::declare(int rank, const Declaration& declaration, const Pro
                                 "names for different tensors.";
     tensor.dissenters[rank] = message;
     conflict = failureOf(ErrorKind::kMismatch, message);
-    for (size_t other = 0; other < roster_.size(); ++other) {
-      if (other == index || !tensor.declared[other] || roster_[other].presence != Member::Presence::kHere)
-        continue;
-      outbox.emplace_back(static_cast<int>(other), ControlNotice{ControlNotice::Kind::kConflict, rank,
-                                                                 tensor.id, ErrorKind::kMismatch, message});
-    }
+    tell(tensor, {ControlNotice::Kind::kConflict, rank, tensor.id, ErrorKind::kMismatch, message}, outbox);
   } else {
     tensor.dissenters.erase(rank);
     if (!tensor.dissenters.empty())
       conflict = failureOf(ErrorKind::kMismatch, tensor.dissenters.begin()->second);
   }
+  if (tensor.refusal) conflict = tensor.refusal;
   tensor.declared[index] = true;
   drop(tensors);
   if (tensors.empty()) tensors_.erase(declaration.name);
   return conflict;
 }
 
-void TensorTable::excuse(int rank, uint32_t tensor) {
-  for (auto entry = tensors_.begin(); entry != tensors_.end(); ++entry) {
-    const auto found = std::ranges::find(entry->second, tensor, &Tensor::id);
-    if (found == entry->second.end() || !found->transient) continue;
-    found->declared[static_cast<size_t>(rank)] = true;
-    drop(entry->second);
-    if (entry->second.empty()) tensors_.erase(entry);
-    return;
+TensorTable::Tensor* TensorTable::awaiting(int rank, uint32_t tensor) {
+  for (auto& [name, tensors] : tensors_) {
+    const auto found = std::ranges::find(tensors, tensor, &Tensor::id);
+    if (found == tensors.end()) continue;
+    return found->transient && !found->declared[static_cast<size_t>(rank)] ? &*found : nullptr;
+  }
+  return nullptr;
+}
+
+bool TensorTable::awaits(int rank, uint32_t tensor) {
+  return awaiting(rank, tensor) != nullptr;
+}
+
+void TensorTable::excuse(int rank, uint32_t tensor, const std::string& reason, Outbox& outbox) {
+  Tensor* refused = awaiting(rank, tensor);
+  if (refused == nullptr) return;
+  refused->refusal = failureOf(ErrorKind::kUnsupported, reason);
+  tell(*refused, {ControlNotice::Kind::kConflict, rank, tensor, ErrorKind::kUnsupported, reason}, outbox);
+  refused->declared[static_cast<size_t>(rank)] = true;
+  rosterChanged();
+}
+
+/// Tells the ranks that have declared the tensor, but not the one that the notice is about.
+void TensorTable::tell(const Tensor& tensor, const ControlNotice& notice, Outbox& outbox) const {
+  for (size_t other = 0; other < roster_.size(); ++other) {
+    if (static_cast<int>(other) == notice.rank || !tensor.declared[other] ||
+        roster_[other].presence != Member::Presence::kHere)
+      continue;
+    outbox.emplace_back(static_cast<int>(other), notice);
   }
 }
 

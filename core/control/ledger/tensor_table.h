@@ -31,8 +31,12 @@ class TensorTable {
   /// Declares the tensors of the request in their order, up to the first conflict.
   void declare(int rank, uint64_t call, const DeclareRequest& request, Outbox& outbox);
 
-  /// The rank will not declare the transient tensor.
-  void excuse(int rank, uint32_t tensor);
+  /// The tensor is transient, and the rank has not declared it.
+  bool awaits(int rank, uint32_t tensor);
+
+  /// Refuses the tensor if it awaits the rank, which will not declare it: the next declaration of its name by
+  /// this rank is of a later operation.
+  void excuse(int rank, uint32_t tensor, const std::string& reason, Outbox& outbox);
 
   /// Drops the transient tensors that every remaining rank has declared.
   void rosterChanged();
@@ -47,12 +51,15 @@ class TensorTable {
     ProcessSet among;
     std::vector<bool> declared;  ///< Index: the rank.
     std::map<int, std::string> dissenters;
+    Failure refusal;  ///< For the ranks that declare it later, too.
   };
   using Tensors = std::deque<Tensor>;
 
   Failure declare(int rank, const Declaration& declaration, const ProcessSet& among, uint32_t& number,
                   Outbox& outbox);
   Tensor& entryFor(int rank, Tensors& tensors, const Declaration& declaration, const ProcessSet& among);
+  Tensor* awaiting(int rank, uint32_t tensor);
+  void tell(const Tensor& tensor, const ControlNotice& notice, Outbox& outbox) const;
   bool finished(const Tensor& tensor) const;
   void drop(Tensors& tensors);
   uint32_t newId();

@@ -92,8 +92,8 @@ class TcpControl final : public ControlPlane {
     if (!inForkedChild()) link_->post(DemandRequest{rank, tensor, step, text});
   }
 
-  void excuse(int rank, uint32_t tensor) override {
-    if (!inForkedChild()) link_->post(DemandRequest{rank, tensor, 0, {}, true});
+  void excuse(int rank, uint32_t tensor, const std::string& text) override {
+    if (!inForkedChild()) link_->post(DemandRequest{rank, tensor, 0, text, true});
   }
 
   void abort(ErrorKind error, const std::string& message) override {

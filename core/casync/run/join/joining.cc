@@ -8,6 +8,16 @@
 
 namespace hipress {
 
+namespace {
+
+std::string refusalOf(const TensorSpec& spec, int rank) {
+  return "tensor '" + spec.name + "': rank " + std::to_string(rank) +
+         " has called join(), and only all-reduces go on without it; call " +
+         std::string(collectiveName(spec.collective())) + " after all ranks have joined";
+}
+
+}  // namespace
+
 int Joining::join() {
   {
     const MutexLock lock(mutex_);
@@ -45,24 +55,17 @@ void Joining::started(const OperationPointer& operation) {
     ranks = joinedAmong(tensor, lowest);
   }
   if (ranks.empty()) return;
-  if (tensor.spec().allreduce() == nullptr) {
-    const std::string kind(collectiveName(tensor.spec().collective()));
-    calls_.end(operation,
-               failureOf(ErrorKind::kUnsupported,
-                         "tensor '" + tensor.spec().name + "': rank " + std::to_string(ranks.front()) +
-                             " has called join(), and only all-reduces go on without it; call " + kind +
-                             " after all ranks have joined"));
-  }
   // One rank names it, so that rank 0 does not get it from all. All ranks start it, this rank too.
   if (lowest != control_.rank()) return;
   const uint32_t number = operation->number();
-  const bool once = tensor.spec().transient;
+  const TensorSpec& spec = tensor.spec();
   for (const int rank : ranks) {
-    if (tensor.spec().allreduce() == nullptr) {
-      control_.excuse(rank, number);
+    // Rank 0 knows whether the rank has declared a tensor for one operation before it joined.
+    if (spec.transient && spec.allreduce() == nullptr) {
+      control_.excuse(rank, number, refusalOf(spec, rank));
     } else {
       control_.demand(rank, number, operation->values().step,
-                      once ? textOfSpec(tensor.spec()) : std::string());
+                      spec.transient ? textOfSpec(spec) : std::string());
     }
   }
 }
@@ -118,6 +121,7 @@ void Joining::serve(const std::string& name, const Demand& demand) {
 /// Takes part without values.
 void Joining::submit(TensorHandle handle, const std::string& name) {
   const auto tensor = table_.tensor(handle);
+  if (tensor->spec().allreduce() == nullptr) throw unsupported(refusalOf(tensor->spec(), control_.rank()));
   if (tensor->spec().device != nullptr)
     throw unsupported(
         "tensor '" + name +

@@ -24,7 +24,6 @@ namespace hipress {
 struct JoiningCalls {
   std::function<TensorHandle(TensorSpec spec)> announce;
   std::function<void(TensorHandle tensor, Submission&& submission)> submit;
-  std::function<void(const OperationPointer& operation, const Failure& failure)> end;
   std::function<void(const Error& error)> fail;
 };
 
