@@ -44,17 +44,20 @@ def _one_after_the_other(codec: str, topology: str) -> list[float]:
     sums = []
     for turn in range(hp.rank() * 2):  # rank 0 joins at once, rank 3 after six turns
         name = f"turn {turn}" if codec == "none" else "kept"
-        values = torch.full((5000,), 2.0)
-        sums.append(float(hp.allreduce(values, op=hp.Sum, name=name, codec=codec, topology=topology)[1]))
+        values = torch.full((50, 100), 2.0)
+        sums.append(float(hp.allreduce(values, op=hp.Sum, name=name, codec=codec, topology=topology)[1, 2]))
     assert hp.join() == hp.size() - 1
     return sums
 
 
-@pytest.mark.parametrize("codec", ["none", "onebit", "powersgd", "int8_shared"])
+_KEEPS_TOO_MUCH = pytest.mark.xfail(
+    strict=True, reason="the others' residuals hold the difference to the mean, the joined rank's share of it is lost"
+)
+
+
+@pytest.mark.parametrize("codec", ["none", "onebit", pytest.param("powersgd", marks=_KEEPS_TOO_MUCH), "int8_shared"])
 @pytest.mark.parametrize("topology", ["ps", "ring"])
 def test_ranks_join_one_after_the_other(codec: str, topology: str) -> None:
-    if codec == "powersgd":
-        pytest.skip("a vector has no factors")
     sums = run(_one_after_the_other, 4, codec, topology)
     for rank, of_rank in enumerate(sums):
         expected = [2.0 * (4 - 1 - turn // 2) for turn in range(2 * rank)]
