@@ -59,13 +59,6 @@ void gather(const MatrixSource& source, size_t first, size_t count, float* matri
 
 }  // namespace
 
-void makeMatrix(const MatrixSource& source, MatrixShape shape, float* matrix, Parallel* parallel) {
-  inPieces(shape.count(), kShare, parallel, [&](size_t begin, size_t size) {
-    for (size_t at = 0; at < size; at += kBlock)
-      gather(source, begin + at, std::min(kBlock, size - at), matrix + begin + at);
-  });
-}
-
 void makeLeftFactor(const MatrixSource& source, MatrixShape shape, Factor right, float* matrix, Factor left,
                     Parallel* parallel) {
   inPieces(shape.rows, rowsOfShare(shape), parallel, [&](size_t firstRow, size_t rows) {

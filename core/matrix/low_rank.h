@@ -46,9 +46,6 @@ struct MatrixSource {
 void makeLeftFactor(const MatrixSource& source, MatrixShape shape, Factor right, float* matrix, Factor left,
                     Parallel* parallel);
 
-/// Writes `matrix` only.
-void makeMatrix(const MatrixSource& source, MatrixShape shape, float* matrix, Parallel* parallel);
-
 /// right_k = transposed matrix · left_k.
 void makeRightFactor(const float* matrix, MatrixShape shape, Factor left, Factor right, Parallel* parallel);
 

@@ -20,8 +20,7 @@ void fill(Factor factor, float value) {
 void makeLeft(const MatrixSource& source, MatrixShape shape, Factor right, uint32_t step, float* matrix,
               Factor left, Parallel* parallel) {
   orthogonalizeOrDraw(right, step);
-  if (source.values != nullptr) return makeLeftFactor(source, shape, right, matrix, left, parallel);
-  if (matrix != nullptr) makeMatrix(source, shape, matrix, parallel);
+  if (matrix != nullptr) makeLeftFactor(source, shape, right, matrix, left, parallel);
 }
 
 bool makeRight(const float* matrix, MatrixShape shape, Factor left, Factor right, Parallel* parallel) {
@@ -35,10 +34,10 @@ bool makeRight(const float* matrix, MatrixShape shape, Factor left, Factor right
   return finite;
 }
 
-bool finish(Factor left, Factor right, int ranks, float factor, float* matrix, MatrixShape shape, DType dtype,
+bool finish(Factor left, Factor right, float ranks, float factor, float* matrix, MatrixShape shape, DType dtype,
             void* output, Parallel* parallel) {
   const bool finite = isFinite(left) && isFinite(right);
-  const float share = 1.0f / static_cast<float>(ranks);
+  const float share = 1.0f / ranks;
   for (size_t i = 0; i < right.count(); ++i) right.values[i] *= share;
   if (!finite) {
     fill(left, kNotANumber);

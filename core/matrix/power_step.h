@@ -15,7 +15,7 @@
 namespace hipress::power {
 
 /// `right` has the last step's factor, or zeros. It becomes orthogonal; `step` selects random values for its
-/// zero vectors. Writes `matrix`, and `left` if the source has values.
+/// zero vectors. Writes `matrix` and `left`, unless `matrix` is nullptr, as on a rank without values.
 void makeLeft(const MatrixSource& source, MatrixShape shape, Factor right, uint32_t step, float* matrix,
               Factor left, Parallel* parallel);
 
@@ -27,7 +27,7 @@ bool makeRight(const float* matrix, MatrixShape shape, Factor left, Factor right
 /// and turns `matrix` into the residual; nullptr: no residual is kept. Returns false, on all ranks alike, if
 /// a value was not finite on any rank (the result is then NaN everywhere) or the result is not finite. The
 /// states then stay as they were before the step: the caller drops `matrix` and `right`.
-bool finish(Factor left, Factor right, int ranks, float factor, float* matrix, MatrixShape shape, DType dtype,
-            void* output, Parallel* parallel);
+bool finish(Factor left, Factor right, float ranks, float factor, float* matrix, MatrixShape shape,
+            DType dtype, void* output, Parallel* parallel);
 
 }  // namespace hipress::power

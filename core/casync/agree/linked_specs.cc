@@ -26,13 +26,6 @@ TensorSpec linkedSpec(const Tensor& tensor, const std::string& name, size_t coun
   return spec;
 }
 
-TensorSpec factorSpec(const Tensor& tensor, const std::string& name, size_t length) {
-  const size_t rank = tensor.factoring()->rank;
-  TensorSpec spec = linkedSpec(tensor, name, length * rank);
-  spec.shape = "[" + std::to_string(rank) + ", " + std::to_string(length) + "]";
-  return spec;
-}
-
 Reduction reductionOf(StatisticsReduction reduction) {
   if (reduction == StatisticsReduction::kSum) return Reduction::kSum;
   return reduction == StatisticsReduction::kMax ? Reduction::kMax : Reduction::kMin;
@@ -43,8 +36,10 @@ Reduction reductionOf(StatisticsReduction reduction) {
 std::pair<TensorSpec, TensorSpec> linkedSpecs(const Tensor& tensor) {
   if (tensor.factoring()) {
     const MatrixShape shape = tensor.factoring()->shape;
-    return {factorSpec(tensor, " (left factor)", shape.rows),
-            factorSpec(tensor, " (right factor)", shape.columns)};
+    const size_t rank = tensor.factoring()->rank;
+    // Each rank with values counts itself in the element after the right factor.
+    return {linkedSpec(tensor, " (left factor)", rank * shape.rows),
+            linkedSpec(tensor, " (right factor)", rank * shape.columns + 1)};
   }
   const SummedEncoding& codec = *tensor.codec()->summed();
   const auto count = static_cast<size_t>(tensor.spec().count);

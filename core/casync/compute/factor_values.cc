@@ -2,7 +2,9 @@
 #include "core/casync/compute/factor_values.h"
 
 #include <algorithm>
+#include <string>
 
+#include "core/base/error.h"
 #include "core/matrix/power_step.h"
 
 namespace hipress {
@@ -13,14 +15,14 @@ FactorValues::FactorValues(BufferPool& pool, StepValues& values, int ranks)
 void FactorValues::makeFirst(Parallel& parallel) {
   const MatrixShape shape = factoring().shape;
   const size_t rank = factoring().rank;
-  memory_ = pool_.take(rank * (shape.rows + shape.columns) * sizeof(float));
+  memory_ = pool_.take((rank * (shape.rows + shape.columns) + 1) * sizeof(float));
   left_ = {memory_.floats(rank * shape.rows).data(), shape.rows, rank};
   right_ = {left_.values + left_.count(), shape.columns, rank};
   MatrixSource source;
   source.values = values_.input;
   source.dtype = values_.tensor->spec().dtype;
   source.scale = static_cast<float>(values_.tensor->inputFactor());
-  if (factoring().errorFeedback) {
+  if (factoring().errorFeedback && hasValues()) {
     residual_.emplace(values_.workerStates, 0);
     source.residual = residual_->states().before[0];
     matrix_ = residual_->states().after[0];
@@ -38,13 +40,19 @@ void FactorValues::makeFirst(Parallel& parallel) {
 }
 
 void FactorValues::makeSecond(Parallel& parallel) {
-  power::makeRight(hasValues() ? matrix_ : nullptr, factoring().shape, left_, right_, &parallel);
+  power::makeRight(matrix_, factoring().shape, left_, right_, &parallel);
+  contributors() = 1.0f;
 }
 
 void FactorValues::finish(Parallel& parallel) {
   const Tensor& tensor = *values_.tensor;
-  const auto factor = static_cast<float>(tensor.aggregateFactor() * ranks_);
-  if (!power::finish(left_, right_, ranks_, factor, residual_ ? matrix_ : nullptr, factoring().shape,
+  // The ranks with values share the sum among their residuals: those of the others stay as they are.
+  const float sharers = contributors();
+  if (!(sharers >= 1.0f && sharers <= static_cast<float>(ranks_)))
+    throw corruptPayload("tensor '" + tensor.spec().name + "': the right factor counts " + std::to_string(sharers) + " of " +
+                         std::to_string(ranks_) + " ranks");
+  const auto factor = static_cast<float>(tensor.aggregateFactor() * static_cast<double>(sharers));
+  if (!power::finish(left_, right_, sharers, factor, residual_ ? matrix_ : nullptr, factoring().shape,
                      tensor.spec().dtype, values_.output, &parallel)) {
     values_.notFinite.store(true, std::memory_order_relaxed);
     return;

@@ -20,14 +20,14 @@ class FactorValues final : public LinkedValues {
   /// `values`: of the tensor's operation, which outlives this object. `ranks`: number of ranks in the sums.
   FactorValues(BufferPool& pool, StepValues& values, int ranks);
 
-  /// A rank without values in this step adds zeros to the sums and gets the result. Its residual loses the
-  /// result, as if its values were zeros.
+  /// A rank without values in this step adds nothing to the sums, gets the result, and keeps its residual.
   bool hasValues() const override { return values_.input != nullptr; }
 
   /// Computes this rank's P. The caller then puts the sum of all ranks in its place.
   void makeFirst(Parallel& parallel) override;
   void* first() const override { return left_.values; }
-  /// With the sum of P: computes this rank's Q. The caller then puts the sum in its place.
+  /// With the sum of P: computes this rank's Q, and counts this rank in the element after it. The caller then
+  /// puts the sums in their place.
   void makeSecond(Parallel& parallel) override;
   void* second() const override { return right_.values; }
   /// With the sum of Q: writes the result and keeps the states. A NaN or an infinity on any rank makes the
@@ -36,6 +36,8 @@ class FactorValues final : public LinkedValues {
 
  private:
   const Factoring& factoring() const { return *values_.tensor->factoring(); }
+  /// The ranks with values in this step, after the sum of Q.
+  float& contributors() const { return right_.values[right_.count()]; }
 
   BufferPool& pool_;
   StepValues& values_;

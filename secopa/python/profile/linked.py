@@ -87,7 +87,8 @@ class Factors(Part):
         rank = min(self.rank, rows, columns)
         if rank * (rows + columns) * self.min_ratio > rows * columns:
             return None
-        return LinkedTensor(LEFT, rank * rows, 4), LinkedTensor(RIGHT, rank * columns, 4)
+        # The last element counts the ranks with values.
+        return LinkedTensor(LEFT, rank * rows, 4), LinkedTensor(RIGHT, rank * columns + 1, 4)
 
 
 class LinkedCosts(Part):

@@ -69,13 +69,14 @@ class Reference:
         self.right = np.zeros((self.rank, shape[1]), np.float32)
         self.steps = 0
 
-    def step(self, gradients: Sequence[Floats]) -> Floats:
-        """The mean of the ranks' gradients in PowerSGD's approximation."""
-        world = len(gradients)
+    def step(self, gradients: Sequence[Floats | None]) -> Floats:
+        """The mean of the ranks' gradients in PowerSGD's approximation, in which a rank without one counts as zeros."""
+        present = [rank for rank, gradient in enumerate(gradients) if gradient is not None]
         with np.errstate(all="ignore"):
             matrices = [
                 gradient.reshape(self.shape) + (residual if self.error_feedback else np.float32(0))
                 for gradient, residual in zip(gradients, self.residuals, strict=True)
+                if gradient is not None
             ]
             right = orthogonal(self.right if self.warm_start else np.zeros_like(self.right), self.steps)
             self.steps += 1
@@ -86,10 +87,11 @@ class Reference:
             right = _sum([_product(left, matrix) for matrix in matrices])
             if not np.isfinite(right).all():
                 return np.full(self.shape, np.nan, np.float32)
-            self.right = right * np.float32(1 / world)
-            result = _product(left.T, self.right)
-            self.residuals = [matrix - result for matrix in matrices]
-        return result
+            self.right = right * np.float32(1 / len(present))
+            mean = _product(left.T, self.right)
+            for rank, matrix in zip(present, matrices, strict=True):
+                self.residuals[rank] = matrix - mean
+        return mean * np.float32(len(present) / len(gradients))
 
 
 def _product(a: Floats, b: Floats) -> Floats:

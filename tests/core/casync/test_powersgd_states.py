@@ -37,6 +37,7 @@ def residual_of(engine: _core.Engine) -> Floats:
 def test_a_rank_without_values_gets_the_result_and_nothing_is_lost() -> None:
     """The rank without values keeps its residual: inputs + residuals before = outputs + residuals after."""
     world = 3
+    reference = Reference(SHAPE, world, rank=2)
 
     def body(engine: _core.Engine) -> list[tuple[Floats, Floats]]:
         (tensor,) = engine.declare([spec("w", values_of(0, 0), codec=CODEC)])
@@ -56,6 +57,11 @@ def test_a_rank_without_values_gets_the_result_and_nothing_is_lost() -> None:
         before = np.sum([seen[step][1] for seen in by_rank], axis=0, dtype=np.float64)
         leaving = world * by_rank[0][step][0].astype(np.float64) + before
         assert np.abs(entering - leaving).max() <= 1e-5 * np.abs(entering).max(), step
+        expected = reference.step([values_of(rank, step) if rank in present else None for rank in range(world)])
+        np.testing.assert_allclose(by_rank[0][step][0], expected, rtol=0, atol=1e-5)
+        for rank in range(world):
+            np.testing.assert_allclose(by_rank[rank][step][1], reference.residuals[rank], rtol=0, atol=1e-5)
+    assert identical([by_rank[1][1][1], by_rank[1][2][1]])
 
 
 def test_a_step_without_any_values_changes_nothing() -> None:

@@ -51,7 +51,7 @@ def test_without_contention_a_gradient_takes_the_sum_of_its_parts() -> None:
     rate, latency_s = 1.25e8, 5e-5
     computing_s = 3 * 4 * MIB / 4e9
     model = TimelineModel(costs(), 2)
-    for text, first, second in (("shared", 4 * MIB // 256, MIB + 1), ("factors", 4 * 1024, 4 * 1024)):
+    for text, first, second in (("shared", 4 * MIB // 256, MIB + 1), ("factors", 4 * 1024, 4 * 1025)):
         hop_s = [(size + HEADER) / rate + latency_s for size in (first, second)]
         found = [model.step(GradientSet(gradients=(one,)), [Choice(text)]) for one in gradients(12).gradients]
         # Either one rank owns both tensors. Or the owner of the second one has the first one last, and has received
@@ -212,7 +212,7 @@ def test_votes_are_planned_over_topologies_that_merge_every_contribution_as_deco
 
 def test_memory_counts_both_tensors_and_two_copies_of_the_states() -> None:
     unit = Unit((0,), MIB, 4 * MIB, "float32", 0.0, (), (1024, 1024))
-    for text, sent in (("shared", 4 * MIB // 256 + MIB + 1), ("factors", 2 * 4 * 1024)):
+    for text, sent in (("shared", 4 * MIB // 256 + MIB + 1), ("factors", 4 * 2049)):
         found = memory_bytes([unit], [Choice(text, "ps", 4)], costs(), 4)
         assert found == pytest.approx(sent * 3 / 4 + sent + 2 * 4 * MIB), text
     assert memory_bytes([replace(unit, shape=(MIB,))], [Choice("factors", "ps", 4)], costs(), 4) == 4 * MIB * 3 / 4

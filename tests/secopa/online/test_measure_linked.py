@@ -42,7 +42,7 @@ def test_a_profile_has_linked_codecs_and_survives_its_file() -> None:
     assert factors.factors is not None
     both = factors.tensors(64 * 100, 4, (64, 4, 25))
     assert both is not None
-    assert [(one.suffix, one.elements) for one in both] == [(" (left factor)", 128), (" (right factor)", 200)]
+    assert [(one.suffix, one.elements) for one in both] == [(" (left factor)", 128), (" (right factor)", 201)]
     assert [shared.states, factors.states] == [1, 1]
     assert 0 < (shared.relative_error or 0) < 0.1 < (factors.relative_error or 0) < 1
     for text in ASKED[1:]:
