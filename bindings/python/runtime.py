@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hipress import raw_tensors, unfinished
 from hipress._library import load_core
-from hipress.errors import HipressError, NotInitialized
+from hipress.errors import HipressError, NotInitialized, PeerLost, Timeout, TransportError
 from hipress.launch import rendezvous
+from hipress.launch.worlds.seat import seat
 from hipress.lifetime import Runtime, Start
 from hipress.options.runtime import RUNTIME_OPTIONS, RuntimeOptions
 from hipress.options.signatures import takes_all_of
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Seconds that `shutdown()` waits for the other ranks to leave, too.
 LINGER = 5.0
+#: In an elastic job: how many worlds may end in a row while init() connects their ranks.
+_MOST_WORLDS = 10
 
 # A signal handler runs in the middle of init() and shutdown(), and may call either of them.
 _lock = threading.RLock()
@@ -55,8 +58,9 @@ def init(**given: Any) -> None:
     """Connects to the other ranks and starts this process' engine. Does nothing if an engine runs.
 
     The launcher's environment (`hipress run`, `torchrun`) has the number of this rank; without a launcher this process
-    is the only rank of its job. If an option is not given, or None, init() takes its environment variable, which is
-    HIPRESS_ and the name in capitals (for `network`: HIPRESS_NET), or else its default.
+    is the only rank of its job. In an elastic job (`hipress run --elastic`) init() waits for this process' place. If an
+    option is not given, or None, init() takes its environment variable, which is HIPRESS_ and the name in capitals (for
+    `network`: HIPRESS_NET), or else its default.
 
     Arguments:
         {options}
@@ -74,17 +78,45 @@ def init(**given: Any) -> None:
         if _runtime is not None:
             return
         options = RuntimeOptions.from_environment(**given)
-        place = rendezvous.resolve(timeout=options.start_timeout)
-        if given.get("compute_threads") is None and "HIPRESS_COMPUTE_THREADS" not in os.environ:
-            options = replace(options, compute_threads=_default_compute_threads(place.local_size))
-        _begin(options, place)
+        chooses_threads = given.get("compute_threads") is None and "HIPRESS_COMPUTE_THREADS" not in os.environ
+        for worlds_left in reversed(range(_MOST_WORLDS)):
+            place = rendezvous.resolve(timeout=options.start_timeout)
+            if chooses_threads:
+                options = replace(options, compute_threads=_default_compute_threads(place.local_size))
+            try:
+                _begin(options, place)
+                break
+            except HipressError as error:
+                if worlds_left == 0 or not _has_another_world(place, error):
+                    raise
         unfinished.listen_to_threads()
         atexit.register(_shutdown_at_exit)
+
+
+def _has_another_world(place: rendezvous.Rendezvous, error: HipressError) -> bool:
+    """Whether the job is elastic and `error`, of an init(), ended with its world, so that another one follows."""
+    own = seat()
+    if own is None or not place.world:
+        return False
+    own.why = f"could not begin: {error}"
+    return bool(own.is_over(place.world)) or isinstance(error, PeerLost | Timeout | TransportError)
+
+
+def _end_world(why: str) -> None:
+    """In a thread: an init() that waits for the ranks of this world waits in vain."""
+    start = _start
+    if start is not None:
+        start.end(f"has heard that {why}")
 
 
 def _begin(options: RuntimeOptions, place: rendezvous.Rendezvous) -> None:
     global _runtime, _start
     _start = start = Start()
+    own = seat()
+    if own is not None:
+        own.when_over = _end_world
+        if why := own.is_over(place.world):  # before it knew whom to tell
+            start.end(f"has heard that {why}")
     try:
         _runtime = Runtime(options, place, start)
     except HipressError:
@@ -148,6 +180,15 @@ def current() -> Runtime:
     if runtime is None:
         raise NotInitialized("HiPress is not initialised in this process; call init() first (and not after shutdown())")
     return runtime
+
+
+def has_failed() -> bool:
+    """Whether the engine of this process can run no operation any more, because an error has ended its job."""
+    try:
+        current().engine.raise_failure("looking for its failure")
+    except HipressError:
+        return True
+    return False
 
 
 def is_initialized() -> bool:

@@ -12,6 +12,7 @@ MODULES = (
     "hipress.codecs",
     "hipress.torch",
     "hipress.torch.ddp",
+    "hipress.torch.elastic",
     "hipress.torch.fsdp",
     "hipress.torch.grace",
     "hipress.torch.integrations.accelerate",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,22 @@ from tests.frameworks.horovod_calls import Call, Check
 def barrier(call: Call) -> None:
     for _ in range(3):
         assert call.hvd.barrier() is None
+
+
+def elastic(call: Call) -> None:
+    model = nn.Linear(2, 1)
+    state = call.hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), lr=0.1), batch=call.rank)
+
+    @call.hvd.elastic.run
+    def train(state: Any, *, until: int) -> list[int]:
+        seen = []
+        while state.batch < until:
+            seen.append(state.batch)
+            state.batch += 1
+            state.commit()
+        return seen
+
+    assert train(state, until=3) == [0, 1, 2]
 
 
 def join(call: Call) -> None:
@@ -113,6 +130,7 @@ def sync_batch_norm(call: Call) -> None:
 
 
 SAME: dict[str, Check] = {
+    "elastic": elastic,
     "join": join,
     "SyncBatchNorm": sync_batch_norm,
     "barrier": barrier,

@@ -193,7 +193,7 @@ def _last_wait_fails() -> None:
     model = Model()
     optimizer = hp.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
     if hp.rank() == FAULTY:
-        synchronizer = optimizer._hipress._synchronizer
+        synchronizer = optimizer._hipress.synchronizer
         waits = synchronizer.wait
         left = [len(list(model.parameters()))]
 

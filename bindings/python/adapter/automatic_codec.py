@@ -16,8 +16,9 @@ import numpy as np
 from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.compression import codec_of, compressor_of
+from hipress.adapter.lists.checks import keeps_states
 from hipress.adapter.optim.optimizer_traits import traits_of
-from hipress.adapter.synchronizer import TensorList, keeps_states
+from hipress.adapter.synchronizer import TensorList
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.travel import AUTO
 from hipress.secopa.evidence.clearance import cleared

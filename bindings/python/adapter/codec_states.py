@@ -2,7 +2,7 @@
 """Codec states of a list of tensors for checkpoints: a flat dict of arrays, which every file format can store.
 
     "hipress"             int64 [format, ranks, rank, steps of the list's owner]; rank -1: the mean over all ranks.
-                          States of earlier versions have no fourth number, see _owners_steps()
+                          States of earlier versions have no fourth number, see owners_steps()
     "weight:shape"        uint8, the shape of the tensor "weight" as text, as ranks compare it
     "weight:steps"        int64 [number of steps in which it was sent, number that seeds its random values]
     "weight/residual"     float32 [elements], a state of its codec, in memory order; the same for every other state
@@ -37,9 +37,9 @@ Array = NDArray[Any]
 States = Mapping[str, Array]
 _Result = TypeVar("_Result")
 
-_FORMAT = 1
-_ABOUT = "hipress"
-_RESIDUAL = "residual"
+FORMAT = 1
+ABOUT = "hipress"
+RESIDUAL = "residual"
 #: The roles in "stretches": None: this rank does not encode the elements; otherwise it encodes them in this role.
 _ROLES = (None, "worker", "aggregator")
 
@@ -48,7 +48,7 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
     """A copy of this rank's states. It asks no other rank. Raises InvalidArgument within a step, NotInitialized."""
     engine = tensors.engine
     tensors.set_loss_scale(1.0)  # what a file has does not depend on the loss scale of its last step
-    states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, *_place(tensors), tensors.steps], np.int64)}
+    states: dict[str, Array] = {ABOUT: np.array([FORMAT, *_place(tensors), tensors.steps], np.int64)}
     for index, tensor in enumerate(tensors.as_saved()):
         name, handle = tensor.name, tensors.handle(index)
         steps, random, stretches, kept = engine.kept_states(handle)
@@ -75,9 +75,9 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
 
     def described() -> tuple[dict[str, Array], dict[str, dict[str, Array]]]:
         own = own_states(tensors)
-        names = _state_names(own)
+        names = state_names(own)
         # It works in place, because these arrays are copies and a model's states are large.
-        parts = {each.name: _of_gradients(own, each.name, names, in_place=True) for each in tensors.as_saved()}
+        parts = {each.name: of_gradients(own, each.name, names, in_place=True) for each in tensors.as_saved()}
         return own, parts
 
     def compared(made: tuple[dict[str, Array], dict[str, dict[str, Array]]]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
                 for name, each in parts.items()
                 if each
             },
-            "workers": {name: _workers(own, name) for name, each in parts.items() if each.keys() - {_RESIDUAL}},
+            "workers": {name: _workers(own, name) for name, each in parts.items() if each.keys() - {RESIDUAL}},
         }
 
     (own, parts), gathered = _agreed(tensors, described, compared)
@@ -108,7 +108,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
             operations.append(collectives.allreduce(values, values, name=label, process_set=tensors.process_set))
     for operation in operations:
         operation.wait()
-    about = {_ABOUT: np.array([_FORMAT, _place(tensors)[0], -1, tensors.steps], np.int64)}
+    about = {ABOUT: np.array([FORMAT, _place(tensors)[0], -1, tensors.steps], np.int64)}
     return {**about, **_as_mean(tensors, own, parts, blocks, [each["workers"] for each in gathered])}
 
 
@@ -130,7 +130,7 @@ def _as_mean(
         ranges = [each.get(tensor.name, ()) for each in workers]
         for part, values in parts[tensor.name].items():
             key, block = f"{tensor.name}/{part}", blocks[tensor.name].get(part, 1)
-            if part != _RESIDUAL:
+            if part != RESIDUAL:
                 for first, end, ranks in _covered(ranges):
                     values[values_of(slice(first, end), block)] *= np.float32(len(workers) / ranks)
             states[key] = values
@@ -159,7 +159,7 @@ def _covered(workers: Iterable[Sequence[tuple[int, int]]]) -> Iterator[tuple[int
             yield first, end, ranks
 
 
-def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
+def state_names(states: Iterable[str]) -> dict[str, list[str]]:
     """The names of the states of each tensor, by the tensor's name, from keys such as "weight/residual"."""
     names: dict[str, list[str]] = {}
     for key in states:
@@ -169,9 +169,7 @@ def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
     return names
 
 
-def _of_gradients(
-    own: States, name: str, names: Mapping[str, list[str]], *, in_place: bool = False
-) -> dict[str, Array]:
+def of_gradients(own: States, name: str, names: Mapping[str, list[str]], *, in_place: bool = False) -> dict[str, Array]:
     """The values that a rank adds to the mean, by state, in the unit of gradients. A velocity has zeros where the rank
     is no worker. With `in_place` the function changes arrays of `own` and returns them.
     """
@@ -179,7 +177,7 @@ def _of_gradients(
     ranges = _ranges(own[f"{name}:stretches"])
     for state in names.get(name, ()):
         key = f"{name}/{state}"
-        if state == _RESIDUAL:
+        if state == RESIDUAL:
             values = own[key] if in_place else own[key].copy()
             for part, _, factor in ranges:
                 if factor == 0.0:
@@ -195,7 +193,7 @@ def _of_gradients(
         parts[state] = values
     waiting = own.get(f"{name}:unsent")
     if waiting is not None:
-        parts[_RESIDUAL] = parts[_RESIDUAL] + waiting if _RESIDUAL in parts else waiting
+        parts[RESIDUAL] = parts[RESIDUAL] + waiting if RESIDUAL in parts else waiting
     return parts
 
 
@@ -249,8 +247,8 @@ def load_lists(
             "the number of steps in codecs' states": ", ".join(
                 _steps_text(given, tensors) for (given, _), (tensors, _) in zip(made, lists, strict=True)
             ),
-            "the number of the optimizer's steps": str([_owners_steps(given) for given, _ in made]),
-            "whether codecs' states are the mean over ranks": str([bool(given[_ABOUT][2] < 0) for given, _ in made]),
+            "the number of the optimizer's steps": str([owners_steps(given) for given, _ in made]),
+            "whether codecs' states are the mean over ranks": str([bool(given[ABOUT][2] < 0) for given, _ in made]),
         },
     )
     for (tensors, _), (given, restored) in zip(lists, made, strict=True):
@@ -272,7 +270,7 @@ def load_own_states(
 def forget_states(tensors: TensorList) -> None:
     """Sets all states of this rank to zero. It asks no other rank. Raises InvalidArgument within a step."""
     own = own_states(tensors)
-    states = {f"{name}/{state}" for name, kept in _state_names(own).items() for state in kept}
+    states = {f"{name}/{state}" for name, kept in state_names(own).items() for state in kept}
     unsent = {f"{tensor.name}:unsent" for tensor in tensors.as_saved()}
     nothing = {key: np.zeros_like(each) if key in states else each for key, each in own.items() if key not in unsent}
     load_own_states(tensors, nothing)
@@ -290,18 +288,18 @@ def _checked(
     return given, _restored(tensors, given)
 
 
-def _owners_steps(given: States) -> int:
+def owners_steps(given: States) -> int:
     """Number of steps of the list's owner. States without it: the greatest number of averages of a tensor."""
-    about = given[_ABOUT]
+    about = given[ABOUT]
     sent = (int(each[0]) for key, each in given.items() if key.endswith(":steps"))
     return int(about[3]) if len(about) > 3 else max(sent, default=0)
 
 
 def _restore(tensors: TensorList, given: States, restored: list[Any]) -> None:
     # The codec comes first: it takes the states that it had in this step, and residuals stay residuals.
-    tensors.steps = _owners_steps(given)
+    tensors.steps = owners_steps(given)
     tensors.follow_warm_up()
-    names = _state_names(given)
+    names = state_names(given)
     blocks = [
         {state: block_of(given, f"{tensor.name}/{state}") for state in names.get(tensor.name, ())}
         for tensor in tensors.as_saved()
@@ -335,7 +333,7 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
     if not several:
         (given,) = saved
         _check(tensors, given)
-        world, rank = (int(each) for each in given[_ABOUT][1:3])
+        world, rank = (int(each) for each in given[ABOUT][1:3])
         if rank >= 0 and (world, rank) != here:
             raise InvalidArgument(
                 f"the codecs' states are of rank {rank} of {world} alone (exact=True), and this is rank "
@@ -345,7 +343,7 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
         return given
     for each in saved:
         _check(tensors, each)
-    about = [tuple(int(number) for number in each[_ABOUT][1:3]) for each in saved]
+    about = [tuple(int(number) for number in each[ABOUT][1:3]) for each in saved]
     if not saved or about != [(len(saved), rank) for rank in range(len(saved))]:
         raise InvalidArgument(
             "a list of codecs' states has the states of all ranks (exact=True), in their order; here the ranks are "
@@ -362,53 +360,53 @@ def _place(tensors: TensorList) -> tuple[int, int]:
 def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
     parts: dict[str, dict[str, Array]] = {}
     blocks: dict[str, dict[str, int]] = {}
-    names = [_state_names(own) for own in saved]
+    names = [state_names(own) for own in saved]
     for tensor in tensors.as_saved():
         total: dict[str, Array] = {}
         parts[tensor.name] = total
         blocks[tensor.name] = {}
         for own, kept in zip(saved, names, strict=True):
-            for part, values in _of_gradients(own, tensor.name, kept).items():
+            for part, values in of_gradients(own, tensor.name, kept).items():
                 block = block_of(own, f"{tensor.name}/{part}")
                 if blocks[tensor.name].setdefault(part, block) != block:
                     raise InvalidArgument(f"the ranks' states '{tensor.name}/{part}' are of different codecs")
                 total[part] = total[part] + values if part in total else values.astype(np.float64)
         for part in total:
             total[part] = (total[part] / len(saved)).astype(np.float32)
-    about = {_ABOUT: np.array([_FORMAT, len(saved), -1, _owners_steps(saved[0])], np.int64)}
+    about = {ABOUT: np.array([FORMAT, len(saved), -1, owners_steps(saved[0])], np.int64)}
     workers = [{tensor.name: _workers(own, tensor.name) for tensor in tensors.as_saved()} for own in saved]
     return {**about, **_as_mean(tensors, saved[0], parts, blocks, workers)}
 
 
 def _restored(tensors: TensorList, given: States) -> list[Any]:
     """The states in the form that Engine.restore_states() takes."""
-    world = int(given[_ABOUT][1])
+    world = int(given[ABOUT][1])
     # With op=Sum, the sum over another number of ranks must get the same total of the residuals.
     factor = world / _place(tensors)[0] if tensors.options.op.name == "sum" else 1.0
     restored = []
-    names = _state_names(given)
+    names = state_names(given)
     for tensor in tensors.as_saved():
         values = {state: given[f"{tensor.name}/{state}"] for state in names.get(tensor.name, ())}
         steps, random = (int(each) for each in given[f"{tensor.name}:steps"])
         stretches: list[tuple[int, str | None, float]] = [(tensor.count, "worker", 1.0)]
-        if int(given[_ABOUT][2]) >= 0:
+        if int(given[ABOUT][2]) >= 0:
             rows = given[f"{tensor.name}:stretches"]
             stretches = [(int(count), _ROLES[int(role)], float(each)) for count, role, each in rows]
-        elif factor != 1.0 and _RESIDUAL in values:
-            values[_RESIDUAL] = (values[_RESIDUAL] * factor).astype(np.float32)
+        elif factor != 1.0 and RESIDUAL in values:
+            values[RESIDUAL] = (values[RESIDUAL] * factor).astype(np.float32)
         restored.append((steps, random, stretches, values))
     return restored
 
 
 def _check(tensors: TensorList, given: dict[str, Array]) -> None:
     """Raises InvalidArgument, with the first difference, unless `given` has the states of these tensors."""
-    about = given.get(_ABOUT)
+    about = given.get(ABOUT)
     if about is None or about.shape not in ((3,), (4,)) or about.dtype.kind not in "iu" or about[3:].min(initial=0) < 0:
         raise InvalidArgument("these are no codecs' states: give the result of codec_states()")
-    if int(about[0]) != _FORMAT:
-        raise InvalidArgument(f"the codecs' states have format {int(about[0])}, and this version reads {_FORMAT}")
-    known = {_ABOUT}
-    names = _state_names(given)
+    if int(about[0]) != FORMAT:
+        raise InvalidArgument(f"the codecs' states have format {int(about[0])}, and this version reads {FORMAT}")
+    known = {ABOUT}
+    names = state_names(given)
     for index, tensor in enumerate(tensors.as_saved()):
         *_, own = tensors.engine.kept_states(tensors.handle(index))
         for state in names.get(tensor.name, ()):

@@ -16,21 +16,22 @@ After set_codec() or set_plan() an adapter must add a tensor's unsent residual t
 
 from __future__ import annotations
 
-import sys
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.held_back import HeldBack, Values
+from hipress.adapter.lists.checks import check_names, check_plan, check_unique, keeps_states
+from hipress.adapter.lists.ways import way_of
 from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp
-from hipress.errors import DuplicateName, HipressError, InvalidArgument, NotInitialized
+from hipress.errors import HipressError, InvalidArgument, NotInitialized, Unsupported
+from hipress.log import logger
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.raw_tensors import say_once
 
@@ -106,37 +107,6 @@ class TensorDescription:
     """Whether the tensor has gradients to synchronise; a plan need not name a tensor without gradient."""
 
 
-def _check_unique(names: list[str]) -> None:
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise DuplicateName(f"two tensors are called '{name}'; give every tensor its own name")
-
-
-def _check_names(codec_for: Mapping[str, str], names: list[str]) -> None:
-    unknown = sorted(set(codec_for) - set(names))
-    if unknown:
-        raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} tensors")
-
-
-def _check_plan(plan: Plan, tensors: Iterable[TensorDescription], world: int) -> None:
-    from hipress.secopa.profile.gradients import Gradient, GradientSet
-
-    if plan.world != world:
-        raise InvalidArgument(f"the plan is for {plan.world} ranks, and this job has {world}: make it anew for {world}")
-    named = plan.specs()
-    needed = [each for each in tensors if each.has_gradient or each.name in named]
-    gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in needed)
-    plan.check(GradientSet(gradients=tuple(gradients)))
-
-
-def keeps_states(codec: str) -> bool:
-    """Whether a codec keeps values, such as residuals, from step to step."""
-    made = load_core().create_codec(codec)
-    if made.low_rank is not None:
-        return bool(made.low_rank[2])  # error feedback
-    return bool(made.states or made.for_aggregate().states)
-
-
 def _forget(process: runtime.Runtime, handles: list[int]) -> None:
     """Frees what the engine keeps of a list that has ended. After shutdown() there is nothing to free."""
     if runtime.is_initialized() and runtime.current() is process:
@@ -172,13 +142,14 @@ class TensorList:
         self._warming_up, self._stage = warming_up, 0
         if warming_up is not None:
             options = warming_up.options(0)
+        self._first = options, warming_up
         self._tensors = list(tensors)
         self._process = runtime.current()
         self._process_set = options.process_set
         self._process_set.users.add(self)
         self._world = self._process_set.size()
         names = [tensor.name for tensor in self._tensors]
-        _check_unique(names)
+        check_unique(names)
         self._check(options)
         self._engine: _core.Engine = self._process.engine
         # A second model with the same names, or the same model wrapped again, gets separate tensors.
@@ -189,10 +160,46 @@ class TensorList:
         self._by_steps = False
         self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
         self._handles: list[int] = self._engine.agree(self._own_name(_LIST), self._specs(options))
-        if self._frees_handles:
-            weakref.finalize(self, _forget, self._process, self._handles).atexit = False
+        self._free_at_end()
         if any(codec != "none" for codec in options.codecs()):
             say_once(self._process.place.rank, len(self.exact_tensors), len(names))
+
+    def _free_at_end(self) -> None:
+        if self._frees_handles:
+            self._freeing = weakref.finalize(self, _forget, self._process, self._handles)
+            self._freeing.atexit = False
+
+    def restart(self, tensors: Sequence[TensorDescription]) -> None:
+        """Agrees on the tensors with the ranks of the current engine, and goes on with it.
+
+        `tensors` are those of the list, with the current engine's devices. What codecs have kept is not there. The
+        options are those of the constructor, because a new rank has them; a plan for another number of ranks ends.
+        Raises the errors of the constructor, and Unsupported for another process set than that of all ranks.
+        """
+        if self._process_set is not global_process_set:
+            raise Unsupported(
+                f"tensors that travel in {self._process_set} cannot go on with other ranks: make the optimizer anew "
+                "after add_process_set()"
+            )
+        if self._frees_handles:
+            self._freeing.detach()
+        self._process = runtime.current()
+        self._engine = self._process.engine
+        self._world = self._process_set.size()
+        self._tensors = list(tensors)
+        self._own_names = [self._own_name(tensor.name) for tensor in self._tensors]
+        (options, self._warming_up), self._stage = self._first, 0
+        if options.plan is not None and options.plan.world != self._world:
+            logger().info(f"the plan for {options.plan.world} ranks ends, because the job has {self._world} now")
+            options = replace(options, plan=None)
+        self._options = options
+        self._choices = {} if options.plan is None else options.plan.specs()
+        self._held_back = HeldBack()
+        self._loss_scale = 1.0
+        self._handles = self._engine.agree(self._own_name(_LIST), self._specs(options))
+        self._free_at_end()
+        if self._by_steps:
+            self._engine.settle_by_steps(self._handles)
 
     @property
     def exact_tensors(self) -> tuple[str, ...]:
@@ -229,7 +236,7 @@ class TensorList:
         """
         self._running_process()
         added = list(tensors)
-        _check_unique([tensor.name for tensor in (*self._tensors, *added)])
+        check_unique([tensor.name for tensor in (*self._tensors, *added)])
         before = len(self._tensors)
         self._tensors += added
         self._own_names += [self._own_name(tensor.name) for tensor in added]
@@ -324,6 +331,12 @@ class TensorList:
         """The descriptions with the tensors' names in checkpoints, which are valid in other processes, too."""
         return self._tensors
 
+    def codec_of(self, index: int) -> str:
+        """The codec of the tensor at `index`."""
+        way = way_of(self._tensors[index].name, self._options, self._choices.get(self._tensors[index].name))
+        codec: str = way.get("codec", "none")
+        return codec
+
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """Replaces the codecs of all tensors, and the plan. All ranks call it while no operation is in flight.
 
@@ -379,9 +392,9 @@ class TensorList:
                 self._held_back.keep(index, values)
 
     def _check(self, options: SynchronizationOptions) -> None:
-        _check_names(options.codec_for, [tensor.name for tensor in self._tensors])
+        check_names(options.codec_for, [tensor.name for tensor in self._tensors])
         if options.plan is not None:
-            _check_plan(options.plan, self._tensors, self._world)
+            check_plan(options.plan, self._tensors, self._world)
         options.advice.warn(options.codecs())
 
     def held_back(self, index: int) -> Values | None:
@@ -467,28 +480,7 @@ class TensorList:
                 priority=-index,
                 device=tensor.device,
                 among=self._process_set.among,
-                **_way(tensor.name, options, choices.get(tensor.name)),
+                **way_of(tensor.name, options, choices.get(tensor.name)),
             )
             for index, (own_name, tensor) in enumerate(zip(self._own_names, self._tensors, strict=True))
         ]
-
-
-def _way(name: str, options: SynchronizationOptions, choice: Choice | None) -> dict[str, Any]:
-    """The tensor's codec, topology and partitions: the plan's choice, or only the plan's topology, or the options'."""
-    if choice is not None:
-        return {
-            "codec": choice.codec,
-            "topology": choice.topology,
-            "partitions": choice.partitions,
-            "group": choice.group or "",
-        }
-    if options.plan is not None:
-        return {"topology": options.plan.topology}
-    left_out = name in options.left_out and name not in options.codec_for
-    return {
-        "codec": options.codec_for.get(name, options.codec),
-        "topology": options.topology,
-        "partitions": options.partitions,
-        # Not codec "none": the engine counts what travels without its codec.
-        "min_compress_bytes": sys.maxsize if left_out else options.min_compress_bytes,
-    }

@@ -6,13 +6,16 @@ from __future__ import annotations
 import enum
 import os
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from hipress import __version__
 from hipress.cli.elsewhere import WithCommandsElsewhere
 from hipress.errors import HipressError
+
+if TYPE_CHECKING:
+    from hipress.launch.launcher import LaunchOptions
 
 app = typer.Typer(
     name="hipress",
@@ -80,11 +83,38 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Also write each rank's output to DIR/rank-R.out and rank-R.err."),
     ] = None,
+    elastic: Annotated[
+        bool, typer.Option("--elastic", help="Go on when a rank is lost, and let others come in (hipress.elastic).")
+    ] = False,
+    min_np: Annotated[
+        int | None, typer.Option(metavar="N", help="With --elastic: wait while there are fewer ranks; 1.")
+    ] = None,
+    max_np: Annotated[
+        int | None, typer.Option(metavar="N", help="With --elastic: the most ranks; as many as -np.")
+    ] = None,
+    elastic_timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="With --elastic: seconds to wait for enough ranks; 600.")
+    ] = None,
+    host_discovery_script: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROGRAM", help="With --elastic: a program that prints the hosts and their ranks, host1:4."
+        ),
+    ] = None,
+    slots_per_host: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With --elastic: the ranks of a host that it prints without a number."),
+    ] = None,
+    restarts: Annotated[
+        int | None, typer.Option(metavar="N", help="With --elastic: how often a lost process is started again; 10.")
+    ] = None,
 ) -> None:
     """Run CMD as N ranks on this machine.
 
     Each rank leads its own process group, and rank 0 reads standard input. When a rank fails, hipress run ends the
     other ranks and exits with the code of the rank that failed first.
+
+    With --elastic the others go on from the last commit instead, and a new process takes the place of the lost one.
 
     With -H another launcher starts the ranks, on other hosts. That launcher then has the output and the exit code.
     """
@@ -94,7 +124,18 @@ def run(
         if not name or not (equals or name in os.environ):
             _fail(f"--env {item}: expected K=V, such as --env NCCL_DEBUG=INFO, or a variable that is set here")
         variables[name] = value if equals else os.environ[name]
-    here_only = {"--timeout": timeout, "--grace": grace, "--prefix": prefix, "--output-dir": output_dir}
+    here_only: dict[str, Any] = {"--timeout": timeout, "--grace": grace, "--prefix": prefix, "--output-dir": output_dir}
+    elastic_only: dict[str, Any] = {
+        "--min-np": min_np,
+        "--max-np": max_np,
+        "--elastic-timeout": elastic_timeout,
+        "--host-discovery-script": host_discovery_script,
+        "--slots-per-host": slots_per_host,
+        "--restarts": restarts,
+    }
+    # As with horovodrun, each of its options asks for an elastic job.
+    elastic = elastic or any(value is not None for value in elastic_only.values())
+    here_only |= {"--elastic": elastic or None, **elastic_only}
     try:
         if hosts is not None:
             given = [option for option, value in here_only.items() if value is not None]
@@ -116,10 +157,28 @@ def run(
             prefix=prefix is not False,
             output_dir=output_dir,
         )
-        code = launch(options)
+        code = launch(options) if not elastic else _launch_elastic(options, elastic_only)
     except HipressError as error:
         _fail(str(error))
     raise typer.Exit(code)
+
+
+def _launch_elastic(options: LaunchOptions, given: dict[str, Any]) -> int:
+    """`given`: the options of elastic jobs, by their names on the command line; None: the default."""
+    from hipress.launch.elastic.launcher import ElasticOptions, launch_elastic
+
+    def chosen(name: str, default: Any) -> Any:
+        return default if given[name] is None else given[name]
+
+    elastic = ElasticOptions(
+        least=chosen("--min-np", 1),
+        most=chosen("--max-np", options.size),
+        timeout=chosen("--elastic-timeout", ElasticOptions.timeout),
+        restarts=chosen("--restarts", ElasticOptions.restarts),
+        discovery=given["--host-discovery-script"],
+        slots=given["--slots-per-host"],
+    )
+    return launch_elastic(options, elastic)
 
 
 def _hand_over(

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from hipress.errors import Unsupported
 
-_ELASTIC = "a job has the same ranks from its start to its end; save checkpoints, and start the job again from one"
+_ELASTIC = "only PyTorch's jobs can go on with other ranks; save checkpoints, and start the job again from one"
 _JOIN = "a job cannot go on without a rank; give every rank the same number of batches"
 _JOBS = "start the job with `hipress run`, torchrun, mpirun, srun or horovodrun"
 
@@ -20,7 +20,7 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "run": _JOBS,
         "spark": _JOBS,
     },
-    "torch": {"elastic": _ELASTIC},
+    "torch": {},
     "tensorflow": {
         "BroadcastGlobalVariablesHook": "run broadcast_global_variables(root_rank) in the session before training",
         "elastic": _ELASTIC,

@@ -11,14 +11,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hipress.launch.rank import Rank, signal_name
+from hipress.launch.rank import EXIT_SIGNAL, Rank, signal_name
 from hipress.launch.rank_output import HIGH_WATER, Sink
 
-#: Exit codes, with the meaning of shells and timeout(1).
+#: The exit code after `timeout`, as of timeout(1).
 EXIT_TIMED_OUT = 124
-EXIT_SIGNAL = 128  # Plus the signal's number.
 #: Seconds after which a second Ctrl-C kills: wrappers and terminals often deliver the first Ctrl-C twice.
 _REPEAT_AFTER = 0.5
 #: Seconds that the other ranks have, after a rank has failed, to notice it and to print their errors.
@@ -90,9 +90,14 @@ class Job:
 
     def run(self) -> int:
         """Wait until all ranks have ended and readers have taken their output. Return the launcher's exit code."""
-        while self._running() or self.out.pending or self.err.pending:
+        while self._running() or self._expects_ranks() or self.out.pending or self.err.pending:
             self._wait()
         return self._exit_code or 0
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the job has its exit code, and the ranks that still run are to end."""
+        return self._exit_code is not None
 
     def close(self) -> None:
         """End the guard, and the ranks that still run; there are some only after an error in the launcher itself."""
@@ -119,6 +124,9 @@ class Job:
             poller.register(fd, select.POLLOUT)
         for fd in streams:
             poller.register(fd, select.POLLIN)
+        others = self._others()
+        for fd in others:
+            poller.register(fd, select.POLLIN)
         ready = [fd for fd, _ in poller.poll(self._milliseconds())]
         now = time.monotonic()
         for fd in ready:
@@ -131,6 +139,9 @@ class Job:
         # Signals come after the output, so that a rank's last lines are before the report of its end.
         if self._wakeup in ready:
             self._take_signals()
+        for fd in ready:
+            if fd in others:
+                others[fd](now)
         self._take_deadlines(now)
 
     def _milliseconds(self) -> int | None:
@@ -138,10 +149,23 @@ class Job:
         times = [when for rank in self._running() for when in (rank.deadline, rank.insist_at)]
         times += [stream.show_at for rank in self._running() for stream in rank.streams]
         next_time = min(
-            (t for t in (*times, self._end_at, self._give_up_at, self._ask_at) if t is not None), default=None
+            (t for t in (*times, self._end_at, self._give_up_at, self._ask_at, self._next_time()) if t is not None),
+            default=None,
         )
         # The time is rounded up, because waking a little early would mean to spin.
         return None if next_time is None else max(0, int((next_time - time.monotonic()) * 1000) + 1)
+
+    def _expects_ranks(self) -> bool:
+        """Whether a derived class starts ranks later."""
+        return False
+
+    def _others(self) -> Mapping[int, Callable[[float], None]]:
+        """File descriptors that a derived class waits for, too, and what it does, at a time, when one can be read."""
+        return {}
+
+    def _next_time(self) -> float | None:
+        """When a derived class wants its deadlines looked at; None: not before the next event."""
+        return None
 
     def _flush(self, sink: Sink) -> None:
         sink.flush()
@@ -166,21 +190,25 @@ class Job:
 
     def _take_ended(self) -> None:
         ended = [rank for rank in self._ranks if rank.has_just_ended()]
-        failed = [rank for rank in ended if rank.status]
-        if failed and self._exit_code is None:
-            # If several ranks failed at once, a killed rank is the likelier cause: the others exit when they notice its
-            # loss.
-            first = min(failed, key=lambda rank: (rank.status or 0) > 0)
-            others = any(rank.status is None for rank in self._ranks)
-            self.say(first.describe_end() + ("; ending the other ranks" if others else ""))
-            status = first.status or 0
-            self.fail(status if status > 0 else EXIT_SIGNAL - status)
+        self._hear_ended(ended)
         for rank in ended:
             if not rank.asked:
                 # Processes that the rank has left running end with it.
                 rank.signal(signal.SIGTERM)
                 rank.deadline = time.monotonic() + self._grace
             self._finish_if_silent(rank)
+
+    def _hear_ended(self, ended: list[Rank]) -> None:
+        """These ranks have just ended. An error of one ends the job."""
+        failed = [rank for rank in ended if rank.status]
+        if not failed or self._exit_code is not None:
+            return
+        # If several ranks failed at once, a killed rank is the likelier cause: the others exit when they notice its
+        # loss.
+        first = min(failed, key=lambda rank: (rank.status or 0) > 0)
+        others = any(rank.status is None for rank in self._ranks)
+        self.say(f"{first.name} {first.describe_end()}" + ("; ending the other ranks" if others else ""))
+        self.fail(first.exit_code)
 
     def _finish_if_silent(self, rank: Rank) -> None:
         """Ends the group of a rank whose leader has ended and whose outputs no process holds any more."""
@@ -221,7 +249,7 @@ class Job:
             if rank.status is not None:
                 self._finish(rank)
             elif not rank.killed:
-                self.say(f"rank {rank.index} has not ended within {self._grace:g} s: killing it")
+                self.say(f"{rank.name} has not ended within {self._grace:g} s: killing it")
                 rank.signal(signal.SIGKILL)
             # A killed rank is not gone yet: when its end arrives, its group ends at once.
             rank.deadline = now + self._grace

@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -50,6 +50,14 @@ def launch(options: LaunchOptions) -> int:
     running to end (SIGTERM), and kills them when the rank's outputs are closed or the grace time is over. Call it from
     the main thread, where Python handles signals. Raises `InvalidArgument` for invalid options before it starts a rank.
     """
+    check(options)
+    with caught_signals() as wakeup, contextlib.ExitStack() as kept:
+        job = Job(wakeup, grace=options.grace, timeout=options.timeout)
+        return run_job(job, options, lambda: _start(job, options, kept))
+
+
+def check(options: LaunchOptions) -> None:
+    """Makes the folder for the output. Raises InvalidArgument."""
     if options.size < 1:
         raise InvalidArgument(f"the number of ranks is {options.size}; expected at least 1")
     if not options.command:
@@ -62,22 +70,24 @@ def launch(options: LaunchOptions) -> int:
             options.output_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidArgument(f"the output directory cannot be made: {error}") from error
-    with _caught_signals() as wakeup, contextlib.ExitStack() as kept:
-        job = Job(wakeup, grace=options.grace, timeout=options.timeout)
+
+
+def run_job(job: Job, options: LaunchOptions, start: Callable[[], None]) -> int:
+    """Starts the ranks of a job, and runs it to its end. Returns the exit code of launch()."""
+    try:
         try:
-            try:
-                _start(job, options, kept)
-            except OSError as error:
-                job.say(_explain(options.command[0], error))
-                code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
-                job.end(signal.SIGKILL, code)
-            return job.run()
-        finally:
-            job.close()
+            start()
+        except OSError as error:
+            job.say(_explain(options.command[0], error))
+            code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
+            job.end(signal.SIGKILL, code)
+        return job.run()
+    finally:
+        job.close()
 
 
 @contextlib.contextmanager
-def _caught_signals() -> Iterator[int]:
+def caught_signals() -> Iterator[int]:
     """Within this context each signal becomes a byte in the yielded file descriptor, so one wait sees all events."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
@@ -109,18 +119,7 @@ def _torch_master(options: LaunchOptions, kept: contextlib.ExitStack) -> dict[st
 
 def _start(job: Job, options: LaunchOptions, kept: contextlib.ExitStack) -> None:
     """Start all ranks. Raises OSError if a rank cannot start; the job then has the ranks before it."""
-    base = {**os.environ, **options.env}
-    if shutil.which(options.command[0], path=base.get("PATH", os.defpath)) is None:
-        # Checked here, too, because a failed exec does not say what a script lacks, see _explain.
-        path = Path(options.command[0])
-        raise PermissionError(path) if path.exists() else FileNotFoundError(path)
-    # If this launcher runs as a rank, the variable is of the outer job.
-    base.pop("HIPRESS_RENDEZVOUS_FD", None)
-    base |= _torch_master(options, kept)
-    # N ranks with one thread per core each would slow each other down.
-    base.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // options.size)))
-    # Python would write blocks to a pipe: late, out of order, and lost when a rank is killed.
-    base.setdefault("PYTHONUNBUFFERED", "1")
+    base = environment_of_ranks(options) | _torch_master(options, kept)
     # The launcher binds the port and rank 0 inherits it, so that no other process can take the port in between.
     with socket.create_server(("127.0.0.1", 0), backlog=max(128, options.size)) as listener:
         base |= {
@@ -130,22 +129,55 @@ def _start(job: Job, options: LaunchOptions, kept: contextlib.ExitStack) -> None
             "HIPRESS_JOB_TOKEN": secrets.token_hex(16),
         }
         own = {"HIPRESS_RENDEZVOUS_FD": str(listener.fileno())}
-        job.add(_start_rank(job, options, 0, base | own, (listener.fileno(),)))
+        start_process(job, options, 0, base | own | _variables_of_rank(options, 0), (listener.fileno(),))
     # The launcher has closed the listener: only rank 0 holds it, so connections to it end with rank 0.
     for index in range(1, options.size):
-        job.add(_start_rank(job, options, index, base, ()))
+        start_process(job, options, index, base | _variables_of_rank(options, index))
 
 
-def _start_rank(job: Job, options: LaunchOptions, index: int, env: dict[str, str], pass_fds: tuple[int, ...]) -> Rank:
-    # Open the files before the process starts: no step may fail between its start and its registration with the job.
+def environment_of_ranks(options: LaunchOptions) -> dict[str, str]:
+    """The variables that all ranks have, but those of their rendezvous. Raises OSError if the command cannot run."""
+    base = {**os.environ, **options.env}
+    if shutil.which(options.command[0], path=base.get("PATH", os.defpath)) is None:
+        # Checked here, too, because a failed exec does not say what a script lacks, see _explain.
+        path = Path(options.command[0])
+        raise PermissionError(path) if path.exists() else FileNotFoundError(path)
+    # If this launcher runs as a rank, these variables are of the outer job.
+    for name in ("HIPRESS_RENDEZVOUS_FD", "HIPRESS_ELASTIC", "HIPRESS_ELASTIC_PROCESS"):
+        base.pop(name, None)
+    # N ranks with one thread per core each would slow each other down.
+    base.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // options.size)))
+    # Python would write blocks to a pipe: late, out of order, and lost when a rank is killed.
+    base.setdefault("PYTHONUNBUFFERED", "1")
+    return base
+
+
+def _variables_of_rank(options: LaunchOptions, index: int) -> dict[str, str]:
     torch = place_variables(Place(index, options.size, index, options.size))
+    given = {name: value for name, value in torch.items() if name not in options.env}
+    return {"HIPRESS_RANK": str(index), "HIPRESS_LOCAL_RANK": str(index)} | given
+
+
+def start_process(
+    job: Job,
+    options: LaunchOptions,
+    index: int,
+    env: dict[str, str],
+    pass_fds: tuple[int, ...] = (),
+    name: str = "",
+    stdin: bytes | None = None,
+) -> Rank:
+    """Starts a rank and adds it to the job. Raises OSError.
+
+    `name`: what the launcher calls it. `stdin`: what it reads first from a pipe, which then stays open; None: rank 0
+    reads the launcher's stdin.
+    """
+    # Open the files before the process starts: no step may fail between its start and its registration with the job.
     copies = [_copy(options.output_dir, index, kind) for kind in ("out", "err")]
     process = subprocess.Popen(
         options.command,
-        env=env
-        | {"HIPRESS_RANK": str(index), "HIPRESS_LOCAL_RANK": str(index)}
-        | {name: value for name, value in torch.items() if name not in options.env},
-        stdin=None if index == 0 else subprocess.DEVNULL,
+        env=env,
+        stdin=subprocess.PIPE if stdin is not None else None if index == 0 else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
@@ -161,7 +193,11 @@ def _start_rank(job: Job, options: LaunchOptions, index: int, env: dict[str, str
     assert process.stderr is not None
     out = RankStream(process.stdout, job.out, index, prefix=options.prefix, copy=copies[0])
     err = RankStream(process.stderr, job.err, index, prefix=options.prefix, copy=copies[1])
-    return Rank(index, process, (out, err))
+    if stdin is not None and process.stdin is not None:
+        process.stdin.write(stdin)  # a pipe takes so few bytes at once
+    rank = Rank(index, process, (out, err), name)
+    job.add(rank)
+    return rank
 
 
 def _copy(directory: Path | None, index: int, kind: str) -> BinaryIO | None:

@@ -10,12 +10,19 @@ import subprocess
 
 from hipress.launch.rank_output import RankStream
 
+#: The exit code of a process that a signal has ended is this plus the signal's number, as in shells.
+EXIT_SIGNAL = 128
+
 
 class Rank:
     """One rank: its process, which leads a process group of the same number, and its outputs."""
 
-    def __init__(self, index: int, process: subprocess.Popen[bytes], streams: tuple[RankStream, ...]) -> None:
+    def __init__(
+        self, index: int, process: subprocess.Popen[bytes], streams: tuple[RankStream, ...], name: str = ""
+    ) -> None:
         self.index = index
+        self.name = name or f"rank {index}"
+        """What the launcher calls it."""
         self.process = process
         self.streams = streams
         self.status: int | None = None  # As in subprocess: an exit code, or minus a signal. None: it runs.
@@ -31,6 +38,14 @@ class Rank:
         self.killed = self.killed or number == signal.SIGKILL
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
+
+    def stands_still(self) -> bool:
+        """Whether a signal such as SIGSTOP has stopped its process."""
+        try:
+            with open(f"/proc/{self.process.pid}/stat") as stat:
+                return stat.read().rpartition(")")[2].split()[0] == "T"
+        except OSError:
+            return False
 
     def is_importing(self) -> bool:
         """Whether a Python process of the group has not loaded HiPress yet. Such a process has nothing to save, and an
@@ -56,11 +71,17 @@ class Rank:
         return True
 
     def describe_end(self) -> str:
-        """The end of the rank in words."""
+        """The end of the rank, in words that follow its name."""
         if self.status is not None and self.status < 0:
             hint = " (out of memory?)" if self.status == -signal.SIGKILL else ""
-            return f"rank {self.index} was killed by {signal_name(-self.status)}{hint}"
-        return f"rank {self.index} exited with {self.status}"
+            return f"was killed by {signal_name(-self.status)}{hint}"
+        return f"exited with {self.status}"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a launcher that ends with this rank."""
+        status = self.status or 0
+        return status if status >= 0 else EXIT_SIGNAL - status
 
 
 def _group_of(pid: int) -> int | None:

@@ -80,6 +80,7 @@ from hipress.runtime import (  # noqa: E402
     start_timeline,
     stop_timeline,
 )
+from hipress.torch import elastic  # noqa: E402
 from hipress.torch.collectives import (  # noqa: E402
     allgather_async,
     allreduce_,
@@ -184,6 +185,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",

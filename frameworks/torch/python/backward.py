@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import torch
 from hipress import runtime, unfinished
 from hipress._library import load_core
 from hipress.adapter.compression import Compressing
+from hipress.adapter.lists import restarting
 from hipress.adapter.operations import Operation
 from hipress.errors import HipressError, InvalidArgument, Timeout
 from hipress.torch import backward_passes
@@ -62,7 +63,7 @@ class BackwardSynchronization:
         compressor: Compressing | None = None,
         takes_sparse_only: bool = False,
     ) -> None:
-        self._synchronizer = synchronizer
+        self.synchronizer = synchronizer
         self.process_set = synchronizer.process_set
         self._ranks = self.process_set.size()
         self._named = named_parameters
@@ -92,6 +93,8 @@ class BackwardSynchronization:
         self._hooks: dict[int, Any] = {}
         #: Makes plans, or chooses a codec, from the times of steps; None: both are given.
         self.planning: AutomaticPlanning | AutomaticCodec | None = None
+        #: Makes such planning, at first and when the ranks have changed; its argument is groups_are_safe().
+        self.make_planning: Callable[[Callable[[], bool]], AutomaticPlanning | AutomaticCodec | None] = lambda _: None
         self._round_s = 0.0  # seconds from a round's first gradient to its last average
         self._core = load_core()
         self._process = runtime.current()
@@ -99,6 +102,27 @@ class BackwardSynchronization:
         self._process.steps.add(self)
         backward_passes.listen(self)
         self._attach()
+        restarting.note(self)
+
+    def restart(self) -> None:
+        """See restarting.Restartable. The gradients of a step that has not ended are left out."""
+        self._pass = None
+        self._raised, self._passes_done, self._clean, self._waits_for_end = "", 0, False, False
+        for each in (self._handed_over, self._again, self._handles, self._sent, self._operations, self._absent):
+            each.clear()
+        plans = self.planning is not None
+        self.planning = None
+        self.synchronizer.restart_with(self._named)
+        self._ranks = self.process_set.size()
+        self._process = runtime.current()
+        self._engine = self._process.engine
+        self._process.steps.add(self)
+        if plans:
+            self.plan()
+
+    def plan(self) -> None:
+        """Begins to plan by the times of steps, if the options say so."""
+        self.planning = self.make_planning(self.groups_are_safe)
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         return self._named
@@ -111,7 +135,7 @@ class BackwardSynchronization:
                 "an automatic plan is for the parameters of the optimizer when it was wrapped: call set_plan(None) on "
                 "all ranks before add_param_group(), or wrap the optimizer with all parameters"
             )
-        self._synchronizer.extend_by(named_parameters)
+        self.synchronizer.extend_by(named_parameters)
         self._named = [*self._named, *named_parameters]
         self._attach()
 
@@ -120,19 +144,19 @@ class BackwardSynchronization:
         backward."""
         self._check_idle("set_codec")
         self.planning = None
-        self._synchronizer.set_codec(codec, codec_for)
+        self.synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
         """Changes the plan from the next round on, see TensorList.set_plan(). Raises InvalidArgument within
         backward."""
         self._check_idle("set_plan")
         self.planning = None
-        self._synchronizer.set_plan(plan)
+        self.synchronizer.set_plan(plan)
 
     def between_steps(self, doing: str) -> GradientSynchronizer:
         """The list of gradients. Raises InvalidArgument within a round."""
         self._check_round_ended(doing)
-        return self._synchronizer
+        return self.synchronizer
 
     def _check_idle(self, doing: str) -> None:
         if self._compressor is not None:
@@ -221,7 +245,7 @@ class BackwardSynchronization:
 
     def update_raised(self, error: BaseException) -> None:
         """The optimizer raised while it used the gradients."""
-        unfinished.update_raised(self._process, error, f"step() {self._synchronizer.steps}")
+        unfinished.update_raised(self._process, error, f"step() {self.synchronizer.steps}")
 
     def unfinished(self) -> str | None:
         """See unfinished.Step."""
@@ -230,12 +254,12 @@ class BackwardSynchronization:
         all_of_them = sum(self._takes_part(index) for index in range(len(self._named)))
         return (
             f"raised {self._raised or 'something in backward()'}, when {len(self._handed_over)} of {all_of_them} "
-            f"gradients of step {self._synchronizer.steps} had been handed over"
+            f"gradients of step {self.synchronizer.steps} had been handed over"
         )
 
     def steps_taken(self) -> int:
         """See unfinished.Step."""
-        return self._synchronizer.steps
+        return self.synchronizer.steps
 
     def _check_open_round(self) -> None:
         """Raises Mismatch, on all ranks, if an exception has left a round open."""
@@ -267,11 +291,11 @@ class BackwardSynchronization:
     def stepped(self) -> None:
         """The optimizer has used the gradients: the next step needs a new round."""
         self._clean = False
-        self._synchronizer.steps += 1
+        self.synchronizer.steps += 1
         self._passes_done = 0
         if self.planning is not None:
             self.planning.step_ended(self._round_s)
-        self._synchronizer.follow_warm_up()
+        self.synchronizer.follow_warm_up()
 
     def groups_are_safe(self) -> bool:
         """Whether every parameter has a dense gradient: a group waits for all of its members."""
@@ -361,23 +385,23 @@ class BackwardSynchronization:
         if gradient is None:
             output = torch.zeros_like(parameter)
             self._absent[index] = output
-            self._handles[index] = self._synchronizer.submit_absent(index, output, self._synchronizer.steps)
+            self._handles[index] = self.synchronizer.submit_absent(index, output, self.synchronizer.steps)
             self._handed_over.add(index)
             return
         if is_dense(gradient) and gradient.is_contiguous() != parameter.is_contiguous():
             # Ranks combine elements in memory order: on every rank it must be the memory order of the parameter.
             gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
-        self._handles[index] = self._synchronizer.submit(index, gradient, self._synchronizer.steps)
+        self._handles[index] = self.synchronizer.submit(index, gradient, self.synchronizer.steps)
         self._sent[index] = gradient, version_of(gradient)
         self._handed_over.add(index)
 
     def _all_raised_alike(self) -> bool:
         """Whether every rank has left its round open with the same gradients handed over, which it then completes."""
         self._left_open += 1
-        key = f"round {self._left_open} left open of {self._synchronizer.name(0)}"
+        key = f"round {self._left_open} left open of {self.synchronizer.name(0)}"
         handed_over = ",".join(map(str, sorted(self._handed_over))).encode()
         try:
-            gathered = self._synchronizer.gather(key, handed_over, _PATIENCE)
+            gathered = self.synchronizer.gather(key, handed_over, _PATIENCE)
         except Timeout:
             return False  # the other ranks wait for the rest of the round
         if any(other != handed_over for other in gathered):
@@ -387,7 +411,7 @@ class BackwardSynchronization:
 
     def _takes_part(self, index: int) -> bool:
         """Whether the round has this parameter. A group waits for all of its members, frozen ones too."""
-        return self._named[index][1].requires_grad or self._synchronizer.group(index) is not None
+        return self._named[index][1].requires_grad or self.synchronizer.group(index) is not None
 
     def _is_sparse(self, index: int, gradient: torch.Tensor | None) -> bool:
         """Whether the gradient is sparse. Without a gradient: whether the parameter's last gradient was sparse."""
@@ -399,7 +423,7 @@ class BackwardSynchronization:
         return index in self._sparse
 
     def _submit_sparse(self, index: int, parameter: torch.Tensor) -> None:
-        if group := self._synchronizer.group(index):
+        if group := self.synchronizer.group(index):
             raise InvalidArgument(
                 f"the gradient of '{self._named[index][0]}' is sparse, and the plan has it in group '{group}': plan it "
                 "without a group, or give sparse_as_dense=True"
@@ -409,19 +433,19 @@ class BackwardSynchronization:
             gradient = torch.sparse_coo_tensor(
                 torch.empty(1, 0, dtype=torch.int64), parameter.new_empty(0, *parameter.shape[1:]), parameter.shape
             )
-        options = self._synchronizer.options
+        options = self.synchronizer.options
         operation = sparse_allreduce_async(
-            gradient * options.prescale_factor, self._synchronizer.name(index), options.op, self.process_set
+            gradient * options.prescale_factor, self.synchronizer.name(index), options.op, self.process_set
         )
         self._operations[index] = operation.then(lambda combined: combined * options.postscale_factor)
 
     def _submit_compressed(self, compressor: Compressing, index: int, parameter: torch.Tensor) -> None:
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         values, context = compressor.compress(gradient)
-        options = self._synchronizer.options
+        options = self.synchronizer.options
         operation = allreduce_async(
             values,
-            name=self._synchronizer.name(index),
+            name=self.synchronizer.name(index),
             op=options.op,
             prescale_factor=options.prescale_factor,
             postscale_factor=options.postscale_factor,
@@ -442,7 +466,7 @@ class BackwardSynchronization:
         """Waits for all operations, and ends the round. If one raises, the round stays open with the other
         operations."""
         self._wait_for_operations()
-        self._synchronizer.end_step()
+        self.synchronizer.end_step()
         self._handed_over.clear()
         self._again.clear()
         self._raised = ""
@@ -453,7 +477,7 @@ class BackwardSynchronization:
         leaves_zeros = self._as_horovod and self._ranks > 1
         for index, handle in list(self._handles.items()):
             try:
-                any_values = self._synchronizer.wait(handle)
+                any_values = self.synchronizer.wait(handle)
             except HipressError:
                 del self._handles[index]  # the operation has ended
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -128,7 +129,6 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         compressor=compressor_of(given["compression"]),
         takes_sparse_only=isinstance(optimizer, torch.optim.SparseAdam),
     )
-    synchronization.planning = automatic_planning(
-        given["plan"], synchronizer, combining, synchronization.groups_are_safe
-    )
+    synchronization.make_planning = partial(automatic_planning, given["plan"], synchronizer, combining)
+    synchronization.plan()
     return made_distributed(optimizer, synchronization)

@@ -52,6 +52,10 @@ class GradientSynchronizer(TensorList):
         """See TensorList.extend()."""
         self.extend([_described(name, tensor) for name, tensor in named_tensors])
 
+    def restart_with(self, named_tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See TensorList.restart(): goes on with these tensors, which are those of the list."""
+        self.restart([_described(name, tensor) for name, tensor in named_tensors])
+
     def knows_loss_scale(self) -> bool:
         """See TensorList."""
         return self._scaling.is_given or scaler_in_use() is None

@@ -42,6 +42,7 @@ from hipress.horovod.names import (
     HorovodInternalError,
     init,
 )
+from hipress.horovod.torch import elastic
 from hipress.horovod.torch.optimizer import DistributedOptimizer
 from hipress.runtime import (
     cross_rank,
@@ -125,6 +126,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",

@@ -1,8 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiPress has no horovod.torch.elastic: its import raises Unsupported, which says what to do instead."""
+"""horovod.torch.elastic's names."""
 
 from __future__ import annotations
 
-from hipress.horovod.absent import refusal
+from hipress.torch.elastic import (
+    ElasticSampler,
+    LRSchedulerStateHandler,
+    ModelStateHandler,
+    ObjectState,
+    OptimizerStateHandler,
+    SamplerStateHandler,
+    State,
+    StateHandler,
+    TorchState,
+    get_handler_registry,
+    run,
+    run_fn,
+    set_handler_registry,
+)
 
-raise refusal("torch", "elastic")
+__all__ = [
+    "ElasticSampler",
+    "LRSchedulerStateHandler",
+    "ModelStateHandler",
+    "ObjectState",
+    "OptimizerStateHandler",
+    "SamplerStateHandler",
+    "State",
+    "StateHandler",
+    "TorchState",
+    "get_handler_registry",
+    "run",
+    "run_fn",
+    "set_handler_registry",
+]

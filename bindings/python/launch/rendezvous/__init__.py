@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from hipress.launch.rendezvous.elastic_job import from_elastic_job, place_in_elastic_job
 from hipress.launch.rendezvous.hipress_run import from_hipress_run, place_in_hipress_run
 from hipress.launch.rendezvous.horovodrun import from_horovodrun, place_in_horovodrun
 from hipress.launch.rendezvous.mpich import from_mpich, place_in_mpich
@@ -63,7 +64,7 @@ def _source(environ: Mapping[str, str]) -> Source | None:
 def _with_secret(source: Source, place: Rendezvous, environ: Mapping[str, str]) -> Rendezvous:
     """Mixes the user's secret into the token, because other users can read most launchers' stores."""
     secret = environ.get("HIPRESS_JOB_TOKEN", "")
-    if not secret or source.name == "hipress run":  # for it the variable is the token
+    if not secret or source.name.startswith("hipress run"):  # for it the variable is the token
         return place
     return replace(place, token=hmac.new(secret.encode(), place.token.encode(), "sha256").hexdigest())
 
@@ -76,6 +77,9 @@ def _alone() -> Rendezvous:
 #: The inner launchers come first: a launcher may run within a job of Slurm or MPI, and its ranks have the variables of
 #: both.
 SOURCES: tuple[Source, ...] = (
+    Source(
+        "hipress run --elastic", ("HIPRESS_ELASTIC", "HIPRESS_ELASTIC_PROCESS"), place_in_elastic_job, from_elastic_job
+    ),
     Source(
         "hipress run",
         (

@@ -39,6 +39,8 @@ class Rendezvous:
     listen_fd: int | None
     token: str
     source: str
+    world: int = 0
+    """The number of the world in an elastic job, whose next init() may give this process another place."""
 
     def __repr__(self) -> str:
         return (

@@ -17,8 +17,8 @@ import keras
 import tensorflow as tf
 
 from hipress import runtime
+from hipress.adapter.lists.checks import keeps_states
 from hipress.adapter.reduce_ops import Min
-from hipress.adapter.synchronizer import keeps_states
 from hipress.errors import Unsupported
 from hipress.tensorflow.collectives import allreduce
 from hipress.tensorflow.traced import as_written

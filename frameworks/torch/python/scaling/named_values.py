@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from hipress import runtime
-from hipress.adapter.synchronizer import keeps_states
+from hipress.adapter.lists.checks import keeps_states
 from hipress.torch.scaling.loss_scale import scaling_of
 
 _LINE = "allreduce(gradient, name=..., codec=..., scaler=scaler)"

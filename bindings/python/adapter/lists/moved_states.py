@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codec states in a job whose ranks have changed: each rank takes what it had not sent into the new world.
+
+The residual that a rank has as an aggregator becomes a part of its own one: another rank may aggregate now. With
+averages residuals are multiplied by the new number of ranks divided by the old one, so the next averages get what the
+last ones lacked, except what lost ranks had. New ranks have no residuals. All take the numbers of steps, which seed
+random values, and the factors of PowerSGD from rank 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress._library import load_core
+from hipress.adapter.codec_states import (
+    ABOUT,
+    FORMAT,
+    RESIDUAL,
+    load_states,
+    of_gradients,
+    state_names,
+)
+from hipress.adapter.objects import broadcast_object
+from hipress.adapter.state_blocks import block_of, set_block
+from hipress.adapter.synchronizer import TensorList
+
+States = Mapping[str, NDArray[Any]]
+
+
+def move_states(tensors: TensorList, own: States) -> None:
+    """Gives the list the states that this rank had in an earlier world. All ranks call it between the same steps.
+
+    `own`: the result of own_states() there, or in this world. Raises the errors of load_states().
+    """
+    of_root = broadcast_object(_described(tensors, own), 0, name=f"states of {tensors.name(0)}")
+    load_states(tensors, _moved(tensors, own, of_root))
+
+
+def squared_norm(own: States) -> float:
+    """The squared norm of a rank's residuals, in the unit of gradients."""
+    names = state_names(own)
+    each = (of_gradients(own, name, names).get(RESIDUAL) for name in _tensor_names(own))
+    return sum(float(np.dot(values, values)) for values in each if values is not None)
+
+
+def _described(tensors: TensorList, own: States) -> dict[str, NDArray[Any]]:
+    """What all ranks take from rank 0."""
+    shared = {key: values for key, values in own.items() if key.endswith((":shape", ":steps"))}
+    names = state_names(own)
+    for index, tensor in enumerate(tensors.as_saved()):
+        if _has_factors(tensors, index):
+            kept = (f"{tensor.name}/{state}" for state in names.get(tensor.name, ()) if state != RESIDUAL)
+            shared |= {key: own[key] for key in kept}
+    return {ABOUT: own[ABOUT], **shared}
+
+
+def _has_factors(tensors: TensorList, index: int) -> bool:
+    return load_core().create_codec(tensors.codec_of(index)).low_rank is not None
+
+
+def _moved(tensors: TensorList, own: States, of_root: States) -> dict[str, NDArray[Any]]:
+    """The states in the form of a mean over ranks, which each rank takes as its own."""
+    world = tensors.process_set.size()
+    states = {key: values for key, values in of_root.items() if key != ABOUT}
+    states[ABOUT] = np.array([FORMAT, world, -1, of_root[ABOUT][3]], np.int64)
+    growth = world / int(own[ABOUT][1]) if tensors.options.op.name == "average" else 1.0
+    names = state_names(own)
+    for tensor in tensors.as_saved():
+        for state, values in of_gradients(own, tensor.name, names).items():
+            key = f"{tensor.name}/{state}"
+            if key in of_root:
+                continue
+            states[key] = (values * np.float32(growth)).astype(np.float32) if state == RESIDUAL else values
+            if key in own:
+                set_block(states, key, block_of(own, key))
+    return states
+
+
+def _tensor_names(own: States) -> list[str]:
+    return [key.removesuffix(":shape") for key in own if key.endswith(":shape")]

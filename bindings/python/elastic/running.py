@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run(): calls a training function again, in a new world of ranks, until it returns."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+from hipress import runtime
+from hipress.adapter.lists.restarting import restart_lists
+from hipress.elastic import lost_ranks
+from hipress.elastic.interrupts import HostsUpdatedInterrupt
+from hipress.elastic.state import State
+from hipress.errors import HipressError
+from hipress.launch.worlds.seat import Seat, seat
+from hipress.log import logger
+
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result")
+_AnyState = TypeVar("_AnyState", bound=State)
+
+#: So many worlds may end in a row without a commit before the error that ended the last one ends the job.
+_MOST_WORLDS = 8
+
+
+class _Error(Protocol):
+    """Finds HiPress' error in an error of a framework."""
+
+    def __call__(self, error: BaseException) -> HipressError | None: ...
+
+
+def own_error(error: BaseException) -> HipressError | None:
+    """The error, if it is HiPress' own."""
+    return error if isinstance(error, HipressError) else None
+
+
+def run(
+    func: Callable[Concatenate[_AnyState, _P], _Result],
+) -> Callable[Concatenate[_AnyState, _P], _Result]:
+    """A decorator: makes a training function elastic, as Horovod's of this name.
+
+    The function gets the state first. When a rank is lost, all others restore the last commit and call the function
+    again in a world without it; when processes wait to come in, or one is to leave, the ranks change at the next
+    commit. Every error of the function itself ends the rank. Without `hipress run --elastic` a lost rank is an error.
+    """
+    return run_fn(func, reset)
+
+
+def run_fn(
+    func: Callable[Concatenate[_AnyState, _P], _Result],
+    reset: Callable[[], None],
+    find_error: _Error = own_error,
+) -> Callable[Concatenate[_AnyState, _P], _Result]:
+    """run() with another way into the next world, and for errors that a framework has wrapped."""
+
+    def wrapper(state: _AnyState, *args: _P.args, **kwargs: _P.kwargs) -> _Result:
+        own = seat()
+        worlds_left, commits, skip_sync, changes = _MOST_WORLDS, -1, False, False
+        while True:
+            try:
+                if changes:
+                    reset()
+                    state.on_reset()
+                    changes = False
+                if own is not None:
+                    _meet(own)
+                if not skip_sync:
+                    state.sync()
+                result = func(state, *args, **kwargs)
+                if own is not None:
+                    own.finish()
+                return result
+            except HostsUpdatedInterrupt as interrupt:
+                skip_sync, changes = interrupt.skip_sync, True
+                state.before_reset()
+            except Exception as error:
+                failure = find_error(error)
+                if failure is None or not _ends_world(failure, own):
+                    raise
+                if own is not None:
+                    worlds_left = worlds_left - 1 if own.commits == commits else _MOST_WORLDS
+                    commits, own.why = own.commits, str(failure)
+                    if worlds_left == 0:
+                        raise
+                    logger().info(f"goes back to commit {commits}, because {failure}")
+                skip_sync, changes = False, True
+                state.restore()
+
+    return cast("Callable[Concatenate[_AnyState, _P], _Result]", functools.update_wrapper(wrapper, func))
+
+
+def _ends_world(error: HipressError, own: Seat | None) -> bool:
+    """Whether the job can go on after it, in another world: an operation among the ranks has failed."""
+    if type(error) is HipressError:
+        return True  # a program raises it by hand, as Horovod's HorovodInternalError
+    return own is not None and runtime.has_failed()
+
+
+def reset() -> None:
+    """Leaves the world of these ranks, and comes into the next one, with the optimizers of this process."""
+    runtime.shutdown()
+    runtime.init()
+    restart_lists()
+
+
+def _meet(own: Seat) -> None:
+    """All ranks of a world have come to their training function: the commits of rank 0 count."""
+    process = runtime.current()
+    gathered = process.engine.allgather("processes", json.dumps([own.number, own.commits]).encode())
+    processes = [json.loads(each) for each in gathered]
+    own.commits = max(commits for _, commits in processes)
+    lost_ranks.count([number for number, _ in processes], says=process.place.rank == 0)
