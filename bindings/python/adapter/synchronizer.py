@@ -122,6 +122,7 @@ class TensorList:
             because the next forward pass needs them first.
         options: how ranks combine and send them.
         warming_up: the stages of a warm-up; with it the options are those of the stage that has `steps`.
+        waits: the ranks agree in restart(), and until then the list is empty, see lists/restarting.py.
 
     Raises Mismatch, with the first difference, if the ranks' lists differ; Timeout if a rank does not make the list;
     DuplicateName, InvalidArgument, Unsupported.
@@ -135,6 +136,8 @@ class TensorList:
         tensors: Iterable[TensorDescription],
         options: SynchronizationOptions | None = None,
         warming_up: WarmingUp | None = None,
+        *,
+        waits: bool = False,
     ) -> None:
         options = SynchronizationOptions() if options is None else options
         #: Number of steps that the owner of the list has made. Saved states have it.
@@ -144,33 +147,47 @@ class TensorList:
             options = warming_up.options(0)
         self._first = options, warming_up
         self._tensors = list(tensors)
-        self._process = runtime.current()
         self._process_set = options.process_set
         self._process_set.users.add(self)
-        self._world = self._process_set.size()
-        names = [tensor.name for tensor in self._tensors]
-        check_unique(names)
-        self._check(options)
-        self._engine: _core.Engine = self._process.engine
-        # A second model with the same names, or the same model wrapped again, gets separate tensors.
-        self._own_names = [self._own_name(name) for name in names]
+        self._handles: list[int] = []
+        self._own_names: list[str] = []
         self._options = options
         self._held_back = HeldBack()
         self._loss_scale = 1.0
         self._by_steps = False
-        self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
-        self._handles: list[int] = self._engine.agree(self._own_name(_LIST), self._specs(options))
-        self._free_at_end()
-        if any(codec != "none" for codec in options.codecs()):
-            say_once(self._process.place.rank, len(self.exact_tensors), len(names))
+        self._choices: Mapping[str, Choice] = {}
+        self._freeing: weakref.finalize[..., TensorList] | None = None
+        self._process = cast("runtime.Runtime", None)
+        self._waits = waits
+        check_unique([tensor.name for tensor in self._tensors])
+        check_names(options.codec_for, [tensor.name for tensor in self._tensors])
+        options.advice.warn(options.codecs())
+        if not waits:
+            self._join(options)
+            if any(codec != "none" for codec in options.codecs()):
+                say_once(runtime.rank(), len(self.exact_tensors), len(self))
 
-    def _free_at_end(self) -> None:
+    def _join(self, options: SynchronizationOptions) -> None:
+        """Agrees on the tensors with the ranks of the current engine."""
+        process = runtime.current()
+        self._world = self._process_set.size()
+        if options.plan is not None:
+            check_plan(options.plan, self._tensors, self._world)
+        self._process, self._engine = process, process.engine
+        # A second model with the same names, or the same model wrapped again, gets separate tensors.
+        self._own_names = [self._own_name(tensor.name) for tensor in self._tensors]
+        self._options = options
+        self._choices = {} if options.plan is None else options.plan.specs()
+        self._handles = self._engine.agree(self._own_name(_LIST), self._specs(options))
+        self._waits = False
         if self._frees_handles:
-            self._freeing = weakref.finalize(self, _forget, self._process, self._handles)
+            self._freeing = weakref.finalize(self, _forget, process, self._handles)
             self._freeing.atexit = False
+        if self._by_steps:
+            self._engine.settle_by_steps(self._handles)
 
     def restart(self, tensors: Sequence[TensorDescription]) -> None:
-        """Agrees on the tensors with the ranks of the current engine, and goes on with it.
+        """Goes on with the current engine, in an elastic job, see hipress.elastic.
 
         `tensors` are those of the list, with the current engine's devices. What codecs have kept is not there. The
         options are those of the constructor, because a new rank has them; a plan for another number of ranks ends.
@@ -181,25 +198,16 @@ class TensorList:
                 f"tensors that travel in {self._process_set} cannot go on with other ranks: make the optimizer anew "
                 "after add_process_set()"
             )
-        if self._frees_handles:
+        if self._freeing is not None:
             self._freeing.detach()
-        self._process = runtime.current()
-        self._engine = self._process.engine
-        self._world = self._process_set.size()
         self._tensors = list(tensors)
-        self._own_names = [self._own_name(tensor.name) for tensor in self._tensors]
-        (options, self._warming_up), self._stage = self._first, 0
-        if options.plan is not None and options.plan.world != self._world:
-            logger().info(f"the plan for {options.plan.world} ranks ends, because the job has {self._world} now")
-            options = replace(options, plan=None)
-        self._options = options
-        self._choices = {} if options.plan is None else options.plan.specs()
         self._held_back = HeldBack()
         self._loss_scale = 1.0
-        self._handles = self._engine.agree(self._own_name(_LIST), self._specs(options))
-        self._free_at_end()
-        if self._by_steps:
-            self._engine.settle_by_steps(self._handles)
+        (options, self._warming_up), self._stage = self._first, 0
+        if options.plan is not None and options.plan.world != self._process_set.size():
+            logger().info(f"the plan for {options.plan.world} ranks ends, because the job has other ranks now")
+            options = replace(options, plan=None)
+        self._join(options)
 
     @property
     def exact_tensors(self) -> tuple[str, ...]:
@@ -215,7 +223,7 @@ class TensorList:
         members = [tensor for index, tensor in enumerate(self._tensors) if self.group(index) == group]
         choice, core = self._choices[members[0].name], load_core()
         codec = core.create_codec(choice.codec)
-        hosts = self._engine.hosts or [0] * self._process.place.size
+        hosts = self._engine.hosts or [0] * runtime.size()
         used = {hosts[rank] for rank in self._process_set.ranks or ()}
         crosses_network = len(used) > 1 if choice.topology.startswith("hierarchical") else self._world > 1
         # A row of values has no factors.
@@ -276,6 +284,11 @@ class TensorList:
         self._process = cast("runtime.Runtime", None)  # so that handle() has one comparison only
 
     def _ended(self) -> HipressError:
+        if self._waits:
+            return NotInitialized(
+                "in an elastic job the ranks agree on gradients when all of them have come to their training function: "
+                "train in a function with @hipress.torch.elastic.run"
+            )
         if self._process is None:
             return InvalidArgument(
                 "remove_process_set() has ended the process set in which these tensors travel: make a new optimizer, "

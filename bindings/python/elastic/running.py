@@ -99,16 +99,18 @@ def _ends_world(error: HipressError, own: Seat | None) -> bool:
 
 
 def reset() -> None:
-    """Leaves the world of these ranks, and comes into the next one, with the optimizers of this process."""
+    """Leaves the world of these ranks, and comes into the next one."""
     runtime.shutdown()
     runtime.init()
-    restart_lists()
 
 
 def _meet(own: Seat) -> None:
-    """All ranks of a world have come to their training function: the commits of rank 0 count."""
+    """All ranks of a world have come to their training function. From here on the commits of rank 0 count. The ranks
+    agree on the gradients of their optimizers."""
     process = runtime.current()
     gathered = process.engine.allgather("processes", json.dumps([own.number, own.commits]).encode())
     processes = [json.loads(each) for each in gathered]
     own.commits = max(commits for _, commits in processes)
     lost_ranks.count([number for number, _ in processes], says=process.place.rank == 0)
+    restart_lists()
+    own.has_met = True

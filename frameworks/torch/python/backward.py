@@ -110,15 +110,13 @@ class BackwardSynchronization:
         self._raised, self._passes_done, self._clean, self._waits_for_end = "", 0, False, False
         for each in (self._handed_over, self._again, self._handles, self._sent, self._operations, self._absent):
             each.clear()
-        plans = self.planning is not None
         self.planning = None
         self.synchronizer.restart_with(self._named)
         self._ranks = self.process_set.size()
         self._process = runtime.current()
         self._engine = self._process.engine
         self._process.steps.add(self)
-        if plans:
-            self.plan()
+        self.plan()
 
     def plan(self) -> None:
         """Begins to plan by the times of steps, if the options say so."""

@@ -14,6 +14,7 @@ from hipress.adapter import reduce_ops
 from hipress.adapter.automatic_codec import with_automatic_codec
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
+from hipress.adapter.lists.restarting import waits_for_world
 from hipress.adapter.planned import automatic_planning, before_planning
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.adapter.warming_up import WarmingUp
@@ -120,7 +121,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     )
     warming_up = _warming_up(given, combining)
     scaling = LossScale(given["scaler"], "hipress.torch.DistributedOptimizer(optimizer, ..., scaler=scaler)")
-    synchronizer = GradientSynchronizer(named, before_planning(given["plan"], combining), warming_up, scaler=scaling)
+    before = before_planning(given["plan"], combining)
+    synchronizer = GradientSynchronizer(named, before, warming_up, scaler=scaling, waits=waits_for_world())
     synchronization = BackwardSynchronization(
         synchronizer,
         named,
@@ -130,5 +132,6 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         takes_sparse_only=isinstance(optimizer, torch.optim.SparseAdam),
     )
     synchronization.make_planning = partial(automatic_planning, given["plan"], synchronizer, combining)
-    synchronization.plan()
+    if not waits_for_world():
+        synchronization.plan()
     return made_distributed(optimizer, synchronization)

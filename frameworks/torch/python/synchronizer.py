@@ -43,10 +43,11 @@ class GradientSynchronizer(TensorList):
         warming_up: WarmingUp | None = None,
         *,
         scaler: Any = None,
+        waits: bool = False,
     ) -> None:
         self._scaling = scaling_of(scaler, "GradientSynchronizer(..., scaler=scaler)")
         self._scaling_checked: SynchronizationOptions | None = None
-        super().__init__([_described(name, tensor) for name, tensor in named_tensors], options, warming_up)
+        super().__init__([_described(*each) for each in named_tensors], options, warming_up, waits=waits)
 
     def extend_by(self, named_tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See TensorList.extend()."""

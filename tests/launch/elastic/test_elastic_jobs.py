@@ -140,14 +140,14 @@ def test_a_second_loss_while_the_ranks_form_a_new_world(start: Start, tmp_path: 
 
 
 def test_too_few_ranks_wait_and_then_end_with_a_sentence(start: Start, tmp_path: Path) -> None:
-    options = ("--elastic", "-np", "2", "--min-np", "2", "--restarts", "0", "--elastic-timeout", "2")
+    options = ("--elastic", "-np", "2", "--min-np", "2", "--restarts", "0", "--elastic-timeout", "5")
     job = Job(start, tmp_path, *options)
     job.at_step(7, 0, 1)
     job.kill(1)
     code, text = job.end()
     assert code != 0
-    assert "1 rank is here, and the job needs 2 (--min-np): it waits for others, at most 2 s" in text
-    assert "1 rank is here for 2 s, and the job needs 2 (--min-np)" in text
+    assert "1 rank is here, and the job needs 2 (--min-np): it waits for others, at most 5 s" in text
+    assert "1 rank is here for 5 s, and the job needs 2 (--min-np)" in text
 
 
 def test_an_error_of_the_program_ends_its_process_and_the_others_go_on(start: Start, tmp_path: Path) -> None:

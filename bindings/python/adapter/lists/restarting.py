@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that go on with the next engine of this process, when the ranks of an elastic job have changed."""
+"""Objects that go on with the next engine of this process, when the ranks of an elastic job have changed.
+
+A new rank makes its objects when the others wait in their training function. So in an elastic job no object agrees with
+other ranks when it is made: all of them do it in restart_lists(), when all ranks of a world have met.
+"""
 
 from __future__ import annotations
 
 import itertools
 import weakref
 from typing import Protocol
+
+from hipress.launch.worlds.seat import seat
 
 
 class Restartable(Protocol):
@@ -22,6 +28,12 @@ _objects: weakref.WeakKeyDictionary[Restartable, int] = weakref.WeakKeyDictionar
 def note(made: Restartable) -> None:
     """`made` has agreed with the other ranks, after all objects that were noted before."""
     _objects[made] = next(_numbers)
+
+
+def waits_for_world() -> bool:
+    """Whether an object that is made now waits for restart_lists()."""
+    own = seat()
+    return own is not None and not own.has_met
 
 
 def restart_lists() -> None:

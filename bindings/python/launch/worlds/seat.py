@@ -35,6 +35,8 @@ class Seat:
         """The number of this process in the job, which stays when ranks change."""
         self.world = 0
         """The number of the last world in which this process had a place."""
+        self.has_met = False
+        """Whether the ranks of this world have come to their training functions."""
         self.commits = 0
         """How many commits this process has made or got: rank 0 of the next world is one with the most."""
         self.why = ""
@@ -145,6 +147,7 @@ class Seat:
             else:
                 listener[1].close()
         self.world, self._over, self.news = int(message["world"]), "", 0.0
+        self.has_met = False
         return Rendezvous(
             int(message["rank"]),
             int(message["size"]),

@@ -91,7 +91,7 @@ class OptimizerStateHandler(StateHandler):
 
     def __init__(self, value: Any) -> None:
         super().__init__(value)
-        self._codecs: dict[str, Any] = {}
+        self._codecs: dict[str, Any] = {}  # empty: it was in no world yet
         self._codecs_of: Any = None  # the engine that had these states
         self.save()
 
@@ -111,7 +111,7 @@ class OptimizerStateHandler(StateHandler):
         broadcast_optimizer_state(self.value, root_rank=0)
         tensors = self._list()
         if tensors is not None:
-            if self._is_of(tensors):
+            if not self._codecs or self._is_of(tensors):
                 self._save_codecs()
             move_states(tensors, self._codecs)
         self.save()
