@@ -34,6 +34,7 @@ def torch(session: nox.Session) -> None:
     dev.txt."""
     others = [f"--ignore=tests/{framework}" for framework in FRAMEWORKS]
     others += [f"--ignore={file}" for file in Path("tests/launch").glob("test_*.py") if file.name not in _WITH_TORCH]
+    others += ["--ignore=tests/launch/elastic"]
     which = {"HIPRESS_FRAMEWORKS": "torch"}
     _pytest(session, ".venv/bin/python", others, which, processes=_MANY, external=True)
 

@@ -24,6 +24,25 @@ def operator(expected: Any) -> Check:
     return check
 
 
+def elastic(call: Call) -> None:
+    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    names = call.hvd.elastic
+    kind = names.KerasState if hasattr(names, "KerasState") else names.TensorFlowKerasState
+    state = kind(model, batch=call.rank)
+
+    @names.run
+    def train(state: Any, until: int) -> list[int]:
+        seen = []
+        while state.batch < until:
+            seen.append(state.batch)
+            state.batch += 1
+            state.commit()
+        return seen
+
+    assert train(state, 3) == [0, 1, 2]
+
+
 def broadcast_(call: Call) -> None:
     variables = [tf.Variable([float(call.rank)]), tf.Variable(call.rank)]
     returned = call.hvd.broadcast_(variables, 1, name="v")
@@ -185,6 +204,7 @@ def sync_batch_normalization(call: Call) -> None:
 
 
 SAME: dict[str, Check] = {
+    "elastic": elastic,
     "SyncBatchNormalization": sync_batch_normalization,
     "size_op": operator(lambda rank: 2),
     "local_size_op": operator(lambda rank: 2),
@@ -204,6 +224,7 @@ DIFFERS: dict[str, Check] = {
     "callbacks.BestModelCheckpoint": best_checkpoint,
 }
 KERAS_SAME: dict[str, Check] = {
+    "elastic": elastic,
     "broadcast_global_variables": broadcast_global_variables,
     "load_model": load_model,
     "callbacks": callbacks,

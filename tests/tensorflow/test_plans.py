@@ -30,7 +30,7 @@ def _fitted() -> tuple[str, int]:
     callbacks = [hk.callbacks.BroadcastGlobalVariablesCallback(0), hk.callbacks.PlanCallback()]
     model.fit(inputs, targets, batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
     weights = hashlib.sha256(b"".join(weight.tobytes() for weight in model.get_weights())).hexdigest()
-    (planning,) = optimizer._hipress_lists._planning
+    (planning,) = optimizer._hipress_lists._planning.values()
     return weights, len(planning.plan.decisions)
 
 

@@ -13,7 +13,7 @@ from hipress.adapter.lists.restarting import restart_lists
 from hipress.elastic import lost_ranks
 from hipress.elastic.interrupts import HostsUpdatedInterrupt
 from hipress.elastic.state import State
-from hipress.errors import HipressError
+from hipress.errors import CorruptPayload, HipressError, PeerLost, Timeout, TransportError
 from hipress.launch.worlds.seat import Seat, seat
 from hipress.log import logger
 
@@ -23,6 +23,9 @@ _AnyState = TypeVar("_AnyState", bound=State)
 
 #: So many worlds may end in a row without a commit before the error that ended the last one ends the job.
 _MOST_WORLDS = 8
+
+
+_FROM_OTHERS = (CorruptPayload, PeerLost, Timeout, TransportError)
 
 
 class _Error(Protocol):
@@ -95,7 +98,8 @@ def _ends_world(error: HipressError, own: Seat | None) -> bool:
     """Whether the job can go on after it, in another world: an operation among the ranks has failed."""
     if type(error) is HipressError:
         return True  # a program raises it by hand, as Horovod's HorovodInternalError
-    return own is not None and runtime.has_failed()
+    # Errors of the other ranks and of the network. The engine may hear of them later than the operation.
+    return own is not None and (isinstance(error, _FROM_OTHERS) or runtime.has_failed())
 
 
 def reset() -> None:

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from hipress.errors import Unsupported
 
-_ELASTIC = "only PyTorch's jobs can go on with other ranks; save checkpoints, and start the job again from one"
 _JOIN = "a job cannot go on without a rank; give every rank the same number of batches"
 _JOBS = "start the job with `hipress run`, torchrun, mpirun, srun or horovodrun"
 
@@ -23,11 +22,10 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     "torch": {},
     "tensorflow": {
         "BroadcastGlobalVariablesHook": "run broadcast_global_variables(root_rank) in the session before training",
-        "elastic": _ELASTIC,
         "join": _JOIN,
     },
-    "tensorflow.keras": {"elastic": _ELASTIC},
-    "keras": {"elastic": _ELASTIC},
+    "tensorflow.keras": {},
+    "keras": {},
     "mxnet": {},
 }
 

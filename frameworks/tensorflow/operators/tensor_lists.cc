@@ -223,10 +223,10 @@ std::vector<float> TensorList::heldBack(size_t index) const {
   return found == heldBack_.end() ? std::vector<float>() : found->second;
 }
 
-void defineTensorList(int64_t number, std::vector<TensorHandle> handles) {
+void defineTensorList(int64_t number, std::vector<TensorHandle> handles, bool anew) {
   const std::lock_guard lock(lists().mutex);
   auto& list = lists().byNumber[number];
-  if (list == nullptr) {
+  if (list == nullptr || anew) {
     list = std::make_shared<TensorList>(std::move(handles));
   } else {
     list->setHandles(std::move(handles));
@@ -260,10 +260,10 @@ void forgetTensorList(int64_t number) {
 extern "C" {
 
 __attribute__((visibility("default"))) bool hipress_define_tensor_list(int64_t number,
-                                                                       const uint32_t* handles,
-                                                                       size_t count) {
+                                                                       const uint32_t* handles, size_t count,
+                                                                       bool anew) {
   using namespace hipress::tensorflow_operators;
-  return hipress::kept([&] { defineTensorList(number, {handles, handles + count}); });
+  return hipress::kept([&] { defineTensorList(number, {handles, handles + count}, anew); });
 }
 
 __attribute__((visibility("default"))) bool hipress_forget_tensor_list(int64_t number) {

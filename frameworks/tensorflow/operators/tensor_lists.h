@@ -97,8 +97,9 @@ class TensorList {
   int64_t firstNs_ = 0;
 };
 
-/// Makes the list `number`, or changes its handles.
-void defineTensorList(int64_t number, std::vector<TensorHandle> handles);
+/// Makes the list `number`, or changes its handles. `anew`: a list of that number begins again, with this
+/// process' current engine; graphs that were traced before go on with it.
+void defineTensorList(int64_t number, std::vector<TensorHandle> handles, bool anew);
 /// Throws InvalidArgument for an unknown number.
 std::shared_ptr<TensorList> tensorList(int64_t number);
 /// Frees the number. A graph that still uses it gets InvalidArgument.

@@ -72,6 +72,7 @@ from hipress.runtime import (
     start_timeline,
     stop_timeline,
 )
+from hipress.tensorflow import elastic
 from hipress.tensorflow.collectives import (
     allgather,
     allreduce,
@@ -150,6 +151,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",

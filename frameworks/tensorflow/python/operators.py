@@ -220,10 +220,11 @@ def _loops(codec: str = "none") -> int:
     return _SAME_IN_EVERY_ITERATION if remembers else graph_names.loops()
 
 
-def define_list(number: int, handles: Sequence[int]) -> None:
-    """Sets the handles of the list `number` of this process, also for existing graphs."""
+def define_list(number: int, handles: Sequence[int], *, anew: bool = False) -> None:
+    """Sets the handles of the list `number` of this process, also for existing graphs. `anew`: it begins again, with
+    the current engine."""
     values = (ctypes.c_uint32 * len(handles))(*handles)
-    _checked(_lists.hipress_define_tensor_list(ctypes.c_int64(number), values, ctypes.c_size_t(len(handles))))
+    _checked(_lists.hipress_define_tensor_list(ctypes.c_int64(number), values, ctypes.c_size_t(len(handles)), anew))
 
 
 def forget_list(number: int) -> None:

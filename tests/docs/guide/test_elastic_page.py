@@ -30,7 +30,7 @@ print(f"rank {hp.rank()} has seen {state.epoch} epochs")
 
 @pytest.mark.slow
 def test_the_first_script_runs_as_the_page_says(tmp_path: Path) -> None:
-    script, _ = pages.blocks(PAGE, "python")
+    script, *_ = pages.blocks(PAGE, "python")
     (tmp_path / "train.py").write_text(script)
     (command,) = pages.blocks(PAGE, "bash")
     printed = pages.run(["bash", "-euc", command], tmp_path)
@@ -40,7 +40,7 @@ def test_the_first_script_runs_as_the_page_says(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_loop_with_a_sampler(tmp_path: Path) -> None:
-    _, loop = pages.blocks(PAGE, "python")
+    _, loop, _ = pages.blocks(PAGE, "python")
     (tmp_path / "train.py").write_text(PREPARATION + loop + CHECK)
     printed = pages.run(["bash", "-euc", "hipress run --elastic -np 2 python train.py"], tmp_path)
     for rank in range(2):

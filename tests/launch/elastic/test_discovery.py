@@ -16,8 +16,7 @@ from hipress.errors import InvalidArgument
 from hipress.launch.elastic import discovery as discovering
 from hipress.launch.elastic.discovery import Discovery, hosts_of
 from hipress.launch.elastic.hosts import is_here, remote_command
-from tests.launch.conftest import Start, assert_gone, is_running, wait_until
-from tests.launch.elastic.test_elastic_jobs import Job, check_results
+from tests.launch.conftest import assert_gone, is_running, wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -79,42 +78,8 @@ def test_later_a_program_that_does_not_work_changes_nothing_and_is_reported_once
     found.close()
 
 
-@pytest.mark.slow
-def test_ranks_come_and_leave_with_the_hosts(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "hosts").write_text("localhost:1\n")
-    script = program(tmp_path, f"cat {tmp_path}/hosts")
-    options = ("-np", "1", "--min-np", "1", "--max-np", "2", "--host-discovery-script", script)
-    job = Job(start, tmp_path, *options, steps=1200)
-    job.at_step(2, 0)
-    (tmp_path / "hosts").write_text("localhost:2\n")
-    job.in_world(1, 1)
-    job.in_world(2, 0)
-    assert job.worlds(0)[-1][1:] == (0, 2)
-    (tmp_path / "hosts").write_text("localhost:1\n")
-    job.in_world(3, 0)
-    assert job.worlds(0)[-1][1:] == (0, 1)
-    assert_gone([job.pid(1)])
-    check_results(job, 0)
-
-
 #: As ssh: it runs the command in a shell of its own, and ends with it.
 SSH = 'shift 2; [ "$1" = far ] && shift && exec env -i HOME=/ sh -c "$*"'
-
-
-@pytest.mark.slow
-def test_processes_on_other_hosts_start_through_ssh(start: Start, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # it sends nothing
-        except OSError:
-            pytest.skip("this machine has only its loopback address")
-        address = probe.getsockname()[0]
-    program(tmp_path, SSH.replace("far", address), "ssh")
-    script = program(tmp_path, f"printf 'localhost:1\\n{address}:1\\n'")
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    job = Job(start, tmp_path, "-np", "2", "--host-discovery-script", script, path=path)
-    check_results(job, 0, 1)
-    assert job.worlds(0)[0][1:] == (0, 2)
 
 
 def test_a_remote_process_has_its_token_from_stdin_and_ends_with_ssh(tmp_path: Path) -> None:

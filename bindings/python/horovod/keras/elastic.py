@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiPress has no horovod.keras.elastic: its import raises Unsupported, which says what to do instead."""
+"""horovod.keras.elastic's names."""
 
 from __future__ import annotations
 
-from hipress.horovod.absent import refusal
+from hipress.tensorflow.keras.elastic import (
+    CommitStateCallback,
+    KerasState,
+    UpdateBatchStateCallback,
+    UpdateEpochStateCallback,
+    run,
+)
 
-raise refusal("keras", "elastic")
+__all__ = ["CommitStateCallback", "KerasState", "UpdateBatchStateCallback", "UpdateEpochStateCallback", "run"]

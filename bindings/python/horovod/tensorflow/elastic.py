@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiPress has no horovod.tensorflow.elastic: its import raises Unsupported, which says what to do instead."""
+"""horovod.tensorflow.elastic's names."""
 
 from __future__ import annotations
 
-from hipress.horovod.absent import refusal
+from hipress.tensorflow.elastic import ObjectState, TensorFlowKerasState, TensorFlowState, run, run_fn
 
-raise refusal("tensorflow", "elastic")
+__all__ = ["ObjectState", "TensorFlowKerasState", "TensorFlowState", "run", "run_fn"]

@@ -32,7 +32,7 @@ from hipress.tensorflow import (
     shutdown,
     size,
 )
-from hipress.tensorflow.keras import callbacks
+from hipress.tensorflow.keras import callbacks, elastic
 from hipress.tensorflow.keras.saving import load_model
 from hipress.tensorflow.keras.values import allgather, allreduce, broadcast, reducescatter
 
@@ -53,6 +53,7 @@ __all__ = [
     "counters",
     "cross_rank",
     "cross_size",
+    "elastic",
     "init",
     "is_initialized",
     "load_codec_states",

@@ -9,12 +9,15 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from hipress import runtime
 from hipress.adapter.compression import Compressing
+from hipress.adapter.lists import restarting
+from hipress.adapter.lists.restarting import waits_for_world
 from hipress.adapter.planned import PlanArgument, automatic_planning, before_planning, is_automatic, plan_of
 from hipress.adapter.process_sets import ProcessSet
 from hipress.adapter.synchronizer import SynchronizationOptions
@@ -50,13 +53,18 @@ class GradientLists:
     TensorFlow traces a graph several times, and eager code makes a tape in every step: all find the same lists.
 
     With `counts_updates` the optimizer reports each update by updated(); otherwise operators observe the variables.
+    With `restarts` the lists go on in the next world of an elastic job. Tapes make theirs when graphs are traced, which
+    is at other times on a new rank.
     """
 
-    def __init__(self, options: Combining, plan: PlanArgument = None, *, counts_updates: bool = False) -> None:
+    def __init__(
+        self, options: Combining, plan: PlanArgument = None, *, counts_updates: bool = False, restarts: bool = False
+    ) -> None:
+        self._restarts = restarts
         self._counts_updates = counts_updates
         self._options = options
         self._plan = plan
-        self._planning: list[AutomaticPlanning | AutomaticCodec] = []
+        self._planning: dict[GradientSynchronizer, AutomaticPlanning | AutomaticCodec] = {}
         self._step_ended: float | None = None
         self._lists: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], GradientSynchronizer]] = {}
 
@@ -146,7 +154,7 @@ class GradientLists:
         """Tells automatic plans that a step has ended. Plans may change here, because no operation is in flight."""
         began, self._step_ended = self._step_ended, time.perf_counter()
         if began is not None:
-            for planning in self._planning:
+            for planning in self._planning.values():
                 planning.step_ended(self._step_ended - began)
 
     def _gathered(self, gradient: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
@@ -173,6 +181,17 @@ class GradientLists:
                 "or plan= instead"
             )
 
+    def _plan_for(self, reference: weakref.ref[GradientSynchronizer]) -> None:
+        """Begins to plan for a list by the times of steps, if the options say so."""
+        synchronizer = reference()
+        if synchronizer is None:
+            return
+        self._planning.pop(synchronizer, None)
+        options = self._options.synchronization
+        planning = automatic_planning(self._plan, synchronizer, options, synchronizer.all_present)
+        if planning is not None:
+            self._planning[synchronizer] = planning
+
     def _list_of(self, variables: Sequence[Any]) -> GradientSynchronizer:
         key = tuple(map(id, variables))
         if key in self._lists:
@@ -185,12 +204,16 @@ class GradientLists:
         }
         with tf.init_scope():
             options = self._options.synchronization
-            synchronizer = GradientSynchronizer(variables, before_planning(self._plan, options), self._options.device)
-            planning = automatic_planning(self._plan, synchronizer, options, synchronizer.all_present)
-            if planning is not None:
-                self._planning.append(planning)
+            waits = self._restarts and waits_for_world()
+            before = before_planning(self._plan, options)
+            synchronizer = GradientSynchronizer(variables, before, self._options.device, waits=waits)
+            synchronizer.when_agreed = partial(self._plan_for, weakref.ref(synchronizer))
+            if not waits:
+                synchronizer.when_agreed()
             if self._counts_updates:
                 synchronizer.count_updates()
+        if self._restarts:
+            restarting.note(synchronizer)
         self._lists[key] = ([weakref.ref(variable) for variable in variables], synchronizer)
         return synchronizer
 

@@ -91,6 +91,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         ),
         given["plan"],
         counts_updates=kind is DistributedKerasOptimizer,
+        restarts=kind is not DistributedV1Optimizer,
     )
     optimizer._hipress_local = LocalVariables(combining.process_set, scale=given["scale_local_gradients"])
     if kind is not DistributedV1Optimizer:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
+from hipress import runtime
 from hipress.adapter.held_back import Values
 from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.errors import InvalidArgument
+from hipress.launch.worlds.seat import seat
 from hipress.tensorflow import operators, places
 from hipress.tensorflow.failures import own_errors
 
@@ -55,18 +57,42 @@ class GradientSynchronizer(TensorList):
     are, or on `device`."""
 
     def __init__(
-        self, variables: Sequence[Any], options: SynchronizationOptions | None = None, device: str = ""
+        self,
+        variables: Sequence[Any],
+        options: SynchronizationOptions | None = None,
+        device: str = "",
+        *,
+        waits: bool = False,
     ) -> None:
-        names = names_of(variables)
-        self._places = [places.place_of(each, name, device) for name, each in zip(names, variables, strict=True)]
-        described = map(_described, names, variables, self._places)
-        super().__init__(list(described), options)
+        self._variables = [weakref.ref(each) for each in variables]
+        self._device = device
+        self._counts_updates = False
+        #: What follows an agreement with the other ranks, in each world of an elastic job.
+        self.when_agreed: Callable[[], None] = lambda: None
+        super().__init__(self._described(variables), options, waits=waits)
         self._number = next(_numbers)
         self._present: set[int] = set()
         self._functions: dict[tuple[int, ...], Any] = {}
         self._define()
-        self._process.steps.add(self)
+        runtime.current().steps.add(self)
         weakref.finalize(self, operators.forget_list, self._number).atexit = False
+
+    def _described(self, variables: Sequence[Any]) -> list[TensorDescription]:
+        names = names_of(variables)
+        self._places = [places.place_of(each, name, self._device) for name, each in zip(names, variables, strict=True)]
+        return list(map(_described, names, variables, self._places))
+
+    def restart(self, _tensors: Sequence[TensorDescription] = ()) -> None:
+        """See restarting.Restartable. Graphs that were traced before go on with the list."""
+        variables = [each() for each in self._variables]
+        if any(each is None for each in variables):
+            return  # its model is gone
+        super().restart(self._described(variables))
+        self._define(anew=True)
+        if self._counts_updates:
+            operators.count_updates(self._number)
+        runtime.current().steps.add(self)
+        self.when_agreed()
 
     def synchronize(self, gradients: Mapping[int, tf.Tensor], scale: Any = 1.0) -> dict[int, tf.Tensor]:
         """Combines the gradients of some variables, by index, over all ranks. `scale`: the loss scale, by which they
@@ -106,7 +132,7 @@ class GradientSynchronizer(TensorList):
         """Notes which variables have been updated since the last step. Gradients that are handed over within this
         context carry this to the other ranks. It ignores variables outside of host memory.
         """
-        if self._world == 1:
+        if self._has_no_others():
             return nullcontext()
         on_host = [index for index in indices if places.gpu_of(variables[index]) is None]
         values = {index: _resource(variables[index]) for index in on_host}
@@ -121,11 +147,12 @@ class GradientSynchronizer(TensorList):
 
     def count_updates(self) -> None:
         """From now on updated() reports updates, and observed() is not used."""
+        self._counts_updates = True
         operators.count_updates(self._number)
 
     def updated(self, variables: Sequence[Any]) -> None:
         """Reports that an optimizer has updated the variables of this list; in a graph, when the operator runs."""
-        if self._world == 1:
+        if self._has_no_others():
             return
         by_device: dict[str, list[int]] = {}
         for index, variable in enumerate(variables):
@@ -195,5 +222,9 @@ class GradientSynchronizer(TensorList):
         for index, each in values.items():
             operators.hold_back(self._number, index, each)
 
-    def _define(self) -> None:
-        operators.define_list(self._number, [self.handle(index) for index in range(len(self))])
+    def _define(self, *, anew: bool = False) -> None:
+        operators.define_list(self._number, [self.handle(index) for index in range(len(self))], anew=anew)
+
+    def _has_no_others(self) -> bool:
+        """Whether the rank is alone as long as the graph lives, which is traced now."""
+        return seat() is None and self._world == 1

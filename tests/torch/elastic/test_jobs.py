@@ -5,94 +5,31 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.launch.conftest import Start, assert_gone, wait_until
+from tests.launch.conftest import Start, assert_gone, start, wait_until
+from tests.launch.elastic.job import PATIENCE, REFORMING, Job, check_results
+from tests.launch.elastic.test_discovery import SSH, program
+
+__all__ = ["start"]  # a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 TRAINING = str(Path(__file__).with_name("training.py"))
-#: Seconds for a whole job; imports of torch take most of them.
-PATIENCE = 120.0
-#: Seconds in which the others must have gone on.
-REFORMING = 10.0
 
 
-class Job:
-    """A running job, and what its processes have reported."""
-
-    def __init__(
-        self, start: Start, folder: Path, *options: str, codec: str = "onebit", steps: int = 60, path: str = ""
-    ) -> None:
-        self.folder = folder
-        self.process: subprocess.Popen[bytes] = start(
-            *options,
-            *(sys.executable, TRAINING, str(folder), codec, str(steps), "5"),
-            env={"OMP_NUM_THREADS": "1", "PATH": path or os.environ["PATH"]},
-        )
-
-    def lines(self, number: int, kind: str) -> list[list[str]]:
-        file = self.folder / f"{number}.txt"
-        lines = file.read_text().split("\n")[:-1] if file.exists() else []
-        return [words for words in map(str.split, lines) if words[0] == kind]
-
-    def worlds(self, number: int) -> list[tuple[int, ...]]:
-        """The step, rank and size with which the process has begun in each world."""
-        return [tuple(map(int, words[1:4])) for words in self.lines(number, "begins")]
-
-    def pid(self, number: int) -> int:
-        return int(self.lines(number, "begins")[0][4])
-
-    def at_step(self, step: int, *numbers: int) -> None:
-        def all_there() -> bool:
-            return all(any(int(words[1]) >= step for words in self.lines(each, "step")) for each in numbers)
-
-        wait_until(lambda: all_there() or self.process.poll() is not None, f"step {step} of the processes {numbers}")
-
-    def in_world(self, world: int, *numbers: int) -> float:
-        """Waits until the processes have begun in so many worlds. Returns the seconds that it took."""
-        begin = time.monotonic()
-
-        def all_there() -> bool:
-            return all(len(self.worlds(each)) >= world for each in numbers)
-
-        wait_until(lambda: all_there() or self.process.poll() is not None, f"world {world} of the processes {numbers}")
-        return time.monotonic() - begin
-
-    def kill(self, number: int, with_signal: signal.Signals = signal.SIGKILL) -> None:
-        os.kill(self.pid(number), with_signal)
-
-    def end(self) -> tuple[int, str]:
-        out, err = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, (out + err).decode()
-
-    def results(self) -> dict[int, tuple[float, str, str]]:
-        """Loss, digest of the parameters, and lost processes, by the process that has ended well."""
-        found = {}
-        for file in self.folder.glob("*.txt"):
-            for words in self.lines(int(file.stem), "ends"):
-                found[int(file.stem)] = (float(words[1]), words[2], " ".join(words[3:]))
-        return found
-
-
-def check_results(job: Job, *numbers: int) -> None:
-    """The processes have ended well, with the same parameters, and have learnt."""
-    code, text = job.end()
-    results = job.results()
-    assert (code, sorted(results)) == (0, sorted(numbers)), text
-    assert len({digest for _, digest, _ in results.values()}) == 1
-    assert max(loss for loss, _, _ in results.values()) < 0.5, results  # it begins at 10
-    assert_gone([job.pid(number) for number in numbers])
+def _job(start: Start, folder: Path, *options: str, **given: Any) -> Job:
+    return Job(start, folder, *options, training=TRAINING, **given)
 
 
 @pytest.mark.parametrize(("lost", "codec"), [(0, "onebit"), (2, "powersgd"), (1, "none")])
 def test_the_others_go_on_from_the_last_commit(start: Start, tmp_path: Path, lost: int, codec: str) -> None:
-    job = Job(start, tmp_path, "--elastic", "-np", "3", "--restarts", "0", codec=codec)
+    job = _job(start, tmp_path, "--elastic", "-np", "3", "--restarts", "0", codec=codec)
     job.at_step(17, 0, 1, 2)
     job.kill(lost)
     left = [number for number in range(3) if number != lost]
@@ -107,7 +44,7 @@ def test_the_others_go_on_from_the_last_commit(start: Start, tmp_path: Path, los
 
 
 def test_a_new_process_takes_the_place_of_the_lost_one_at_a_commit(start: Start, tmp_path: Path) -> None:
-    job = Job(start, tmp_path, "--elastic", "-np", "2", steps=300)
+    job = _job(start, tmp_path, "--elastic", "-np", "2", steps=300)
     job.at_step(1, 0, 1)
     job.kill(1)
     job.in_world(2, 0)
@@ -122,7 +59,7 @@ def test_a_new_process_takes_the_place_of_the_lost_one_at_a_commit(start: Start,
 
 
 def test_a_stopped_rank_is_lost_and_killed(start: Start, tmp_path: Path) -> None:
-    job = Job(start, tmp_path, "--elastic", "-np", "3", "--restarts", "0")
+    job = _job(start, tmp_path, "--elastic", "-np", "3", "--restarts", "0")
     job.at_step(7, 0, 1, 2)
     job.kill(1, signal.SIGSTOP)
     assert job.in_world(2, 0, 2) < REFORMING
@@ -131,7 +68,7 @@ def test_a_stopped_rank_is_lost_and_killed(start: Start, tmp_path: Path) -> None
 
 
 def test_a_second_loss_while_the_ranks_form_a_new_world(start: Start, tmp_path: Path) -> None:
-    job = Job(start, tmp_path, "--elastic", "-np", "4", "--restarts", "0")
+    job = _job(start, tmp_path, "--elastic", "-np", "4", "--restarts", "0")
     job.at_step(7, 0, 1, 2, 3)
     job.kill(0)
     time.sleep(0.15)
@@ -141,7 +78,7 @@ def test_a_second_loss_while_the_ranks_form_a_new_world(start: Start, tmp_path: 
 
 def test_too_few_ranks_wait_and_then_end_with_a_sentence(start: Start, tmp_path: Path) -> None:
     options = ("--elastic", "-np", "2", "--min-np", "2", "--restarts", "0", "--elastic-timeout", "5")
-    job = Job(start, tmp_path, *options)
+    job = _job(start, tmp_path, *options)
     job.at_step(7, 0, 1)
     job.kill(1)
     code, text = job.end()
@@ -151,7 +88,7 @@ def test_too_few_ranks_wait_and_then_end_with_a_sentence(start: Start, tmp_path:
 
 
 def test_an_error_of_the_program_ends_its_process_and_the_others_go_on(start: Start, tmp_path: Path) -> None:
-    job = Job(start, tmp_path, "--elastic", "-np", "3", "--restarts", "0")
+    job = _job(start, tmp_path, "--elastic", "-np", "3", "--restarts", "0")
     job.at_step(7, 0, 1, 2)
     (tmp_path / "raise-1").touch()
     check_results(job, 0, 2)
@@ -160,7 +97,7 @@ def test_an_error_of_the_program_ends_its_process_and_the_others_go_on(start: St
 def test_an_error_on_all_ranks_ends_the_job(start: Start, tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"raise-{number}").touch()
-    job = Job(start, tmp_path, "--elastic", "-np", "2")
+    job = _job(start, tmp_path, "--elastic", "-np", "2")
     code, text = job.end()
     assert code == 1
     assert "ValueError: the program's own error" in text
@@ -168,7 +105,7 @@ def test_an_error_on_all_ranks_ends_the_job(start: Start, tmp_path: Path) -> Non
 
 
 def test_without_elastic_a_lost_rank_is_an_error_on_all(start: Start, tmp_path: Path) -> None:
-    job = Job(start, tmp_path, "-np", "2")
+    job = _job(start, tmp_path, "-np", "2")
     job.at_step(7, 0, 1)
     job.kill(1)
     code, text = job.end()
@@ -194,3 +131,35 @@ def test_wrong_options_are_refused(start: Start, options: tuple[str, ...], sente
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
     assert sentence in " ".join(err.decode().split())
+
+
+def test_ranks_come_and_leave_with_the_hosts(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("localhost:1\n")
+    script = program(tmp_path, f"cat {tmp_path}/hosts")
+    options = ("-np", "1", "--min-np", "1", "--max-np", "2", "--host-discovery-script", script)
+    job = _job(start, tmp_path, *options, steps=1200)
+    job.at_step(2, 0)
+    (tmp_path / "hosts").write_text("localhost:2\n")
+    job.in_world(1, 1)
+    job.in_world(2, 0)
+    assert job.worlds(0)[-1][1:] == (0, 2)
+    (tmp_path / "hosts").write_text("localhost:1\n")
+    job.in_world(3, 0)
+    assert job.worlds(0)[-1][1:] == (0, 1)
+    assert_gone([job.pid(1)])
+    check_results(job, 0)
+
+
+def test_processes_on_other_hosts_start_through_ssh(start: Start, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # it sends nothing
+        except OSError:
+            pytest.skip("this machine has only its loopback address")
+        address = probe.getsockname()[0]
+    program(tmp_path, SSH.replace("far", address), "ssh")
+    script = program(tmp_path, f"printf 'localhost:1\\n{address}:1\\n'")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    job = _job(start, tmp_path, "-np", "2", "--host-discovery-script", script, path=path)
+    check_results(job, 0, 1)
+    assert job.worlds(0)[0][1:] == (0, 2)
