@@ -34,7 +34,7 @@ WITH_TORCH := --config-settings=cmake.define.HIPRESS_BUILD_TORCH
 COMPILED := $(filter-out %.py %.pyi,$(SOURCES)) $(shell find compll -name '*.py') bindings/python/errors.py
 
 .PHONY: demo check develop test test-thorough test-versions docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
-  gpu-tests fuzz soak
+  gpu-tests fuzz soak soak-elastic
 
 install: $(VENV)/installed
 
@@ -222,6 +222,10 @@ SOAK_SECONDS ?= 1800
 soak: install $(VENV)/development
 	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) \
 	  $(if $(SOAK_ROUND),--round $(SOAK_ROUND)) --logs build/soak
+
+# An elastic job on emulated hosts that loses ranks, links and hosts: SOAK_SECONDS long, as `soak`.
+soak-elastic: install $(VENV)/development
+	$(BIN)/python -m tests.soak.elastic --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 clean:
 	rm -rf build $(VENV) .nox demo

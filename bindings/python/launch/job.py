@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hipress.launch.left_memory import remove_left_memory
 from hipress.launch.rank import EXIT_SIGNAL, Rank, signal_name
 from hipress.launch.rank_output import HIGH_WATER, Sink
 
@@ -36,6 +37,7 @@ class Job:
         self.out = Sink(1, colour=colour)
         # If both are the same file (a terminal, 2>&1) there is one sink, which knows the unfinished lines of both.
         self.err = self.out if os.path.sameopenfile(1, 2) else Sink(2, colour=colour)
+        self._since = time.time()
         self._ranks: list[Rank] = []
         self._wakeup = wakeup
         self._grace = grace
@@ -105,6 +107,8 @@ class Job:
             self._finish(rank)
         self._to_guard.close()
         self._guard.wait()
+        if any((rank.status or 0) < 0 or rank.killed for rank in self._ranks):
+            remove_left_memory(self._since)
 
     def _running(self) -> list[Rank]:
         return [rank for rank in self._ranks if not rank.over]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training for `hipress run --elastic`: `training.py FOLDER CODEC STEPS COMMIT_EVERY`.
 
-Each process writes lines into FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID" when it comes into a world, "step STEP"
+Each process writes lines into FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID TIME" in each world, "step STEP"
 after each step, and "ends LOSS DIGEST LOSSES" at the end. A file FOLDER/pause-NUMBER holds the process after a step.
 """
 
@@ -41,7 +41,7 @@ def main(folder: Path, codec: str, steps: int, commit_every: int) -> None:
 
     @hp.elastic.run
     def train(state: hp.elastic.TorchState) -> float:
-        report.write(f"begins {state.step} {hp.rank()} {hp.size()} {os.getpid()}\n")
+        report.write(f"begins {state.step} {hp.rank()} {hp.size()} {os.getpid()} {time.time():.3f}\n")
         loss = torch.zeros(())
         while state.step < steps:
             inputs, targets = batch(state.step, hp.rank())

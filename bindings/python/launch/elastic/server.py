@@ -12,7 +12,7 @@ from functools import partial
 
 from hipress.errors import CorruptPayload
 from hipress.launch.elastic.membership import Membership
-from hipress.launch.worlds.messages import Lines, Message, encoded, proof
+from hipress.launch.worlds.messages import Lines, Message, encoded, keep_alive, proof
 
 _RECEIVED_AT_ONCE = 1 << 16
 #: Connections of which the launcher does not know the process yet, at most.
@@ -71,6 +71,7 @@ class MembershipServer:
     def _accept(self, _now: float) -> None:
         with contextlib.suppress(OSError):
             accepted, address = self._listener.accept()
+            keep_alive(accepted)
             strangers = sum(each.number is None for each in self._connections.values())
             connection = _Connection(accepted, str(address[0]))
             if strangers >= _MOST_STRANGERS or not _sent(accepted, {"nonce": connection.nonce}):

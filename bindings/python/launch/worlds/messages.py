@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import socket
 from typing import Any
 
 from hipress.errors import CorruptPayload
@@ -41,6 +42,14 @@ def encoded(message: Message) -> bytes:
 def proof(token: str, nonce: str) -> str:
     """What shows that a process knows the job token, without telling it to others."""
     return hmac.new(token.encode(), nonce.encode(), "sha256").hexdigest()
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Lets the connection end when the other host has been silent for half a minute."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4)):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
 
 
 class Lines:

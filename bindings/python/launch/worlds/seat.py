@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from hipress.errors import CorruptPayload, HipressError, InvalidArgument, PeerLost, Timeout
 from hipress.launch.rendezvous.place import Rendezvous
 from hipress.launch.rendezvous.variables import Variables
-from hipress.launch.worlds.messages import Lines, Message, encoded, proof
+from hipress.launch.worlds.messages import Lines, Message, encoded, keep_alive, proof
 
 #: The launcher's address, and the number of this process in the job.
 ADDRESS, NUMBER, TIMEOUT = "HIPRESS_ELASTIC", "HIPRESS_ELASTIC_PROCESS", "HIPRESS_ELASTIC_TIMEOUT"
@@ -60,6 +60,7 @@ class Seat:
         except (OSError, CorruptPayload, KeyError) as error:
             raise PeerLost(f"hipress run does not answer at {ADDRESS}={address[0]}:{address[1]}: {error}") from error
         self._socket.settimeout(None)
+        keep_alive(self._socket)
         self._thread = threading.Thread(target=self._listen, name="hipress-elastic", daemon=True)
         self._thread.start()
         os.register_at_fork(after_in_child=self._socket.close)  # a child would hold it open after this process' end
