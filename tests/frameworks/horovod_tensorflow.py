@@ -43,6 +43,13 @@ def elastic(call: Call) -> None:
     assert train(state, 3) == [0, 1, 2]
 
 
+def join(call: Call) -> None:
+    if call.rank == 0:
+        assert call.hvd.allreduce(tf.constant([4.0]), name="without rank 1").numpy().tolist() == [2.0]
+    assert int(call.hvd.join()) == 0
+    assert call.hvd.allreduce(tf.constant([4.0])).numpy().tolist() == [4.0]
+
+
 def broadcast_(call: Call) -> None:
     variables = [tf.Variable([float(call.rank)]), tf.Variable(call.rank)]
     returned = call.hvd.broadcast_(variables, 1, name="v")
@@ -205,6 +212,7 @@ def sync_batch_normalization(call: Call) -> None:
 
 SAME: dict[str, Check] = {
     "elastic": elastic,
+    "join": join,
     "SyncBatchNormalization": sync_batch_normalization,
     "size_op": operator(lambda rank: 2),
     "local_size_op": operator(lambda rank: 2),

@@ -256,6 +256,14 @@ class TensorList:
         if self._by_steps:
             self._engine.settle_by_steps(self._handles)
 
+    def progress(self) -> list[int]:
+        """Numbers that all ranks have alike between the same steps."""
+        return [self.steps]
+
+    def continue_from(self, progress: Sequence[int]) -> None:
+        """Goes on from the progress() of another rank."""
+        (self.steps,) = progress
+
     def __len__(self) -> int:
         return len(self._handles)
 

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from hipress.errors import Unsupported
 
-_JOIN = "a job cannot go on without a rank; give every rank the same number of batches"
 _JOBS = "start the job with `hipress run`, torchrun, mpirun, srun or horovodrun"
 
 #: Module of Horovod → name in it → advice.
@@ -22,7 +21,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     "torch": {},
     "tensorflow": {
         "BroadcastGlobalVariablesHook": "run broadcast_global_variables(root_rank) in the session before training",
-        "join": _JOIN,
     },
     "tensorflow.keras": {},
     "keras": {},

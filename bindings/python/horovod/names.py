@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of Horovod, the same in every framework, that HiPress does not have or has under another name."""
+"""Names of Horovod, the same in every framework, that HiPress has under another name."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from hipress import runtime
 from hipress.adapter.process_sets import add_at_start
 from hipress.errors import HipressError, Unsupported
-from hipress.horovod import absent
 
 HorovodInternalError = HipressError
 """The error that Horovod raises when an operation fails: the base of HiPress' errors."""
@@ -29,8 +28,3 @@ def check_all_ranks(comm: Any) -> None:
     """Raises Unsupported for another job than that of all ranks of the launcher."""
     if comm is not None:
         raise Unsupported("init() with a communicator: HiPress takes all ranks that the launcher started")
-
-
-def join(device: int = -1) -> NoReturn:
-    """Raises Unsupported."""
-    raise absent.refusal("tensorflow", "join")

@@ -184,6 +184,24 @@ uint16_t TensorList::updates(size_t index) const {
   return updatesInMessage(observed_[index].updates);
 }
 
+std::vector<int64_t> TensorList::progress() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int64_t> all{steps_};
+  for (const Observation& each : observed_) all.push_back(static_cast<int64_t>(each.updates));
+  return all;
+}
+
+void TensorList::continueFrom(std::span<const int64_t> progress) {
+  const std::lock_guard lock(mutex_);
+  if (progress.size() != observed_.size() + 1)
+    throw invalidArgument("the progress of a list of " + std::to_string(observed_.size()) +
+                          " tensors has one number more, not " + std::to_string(progress.size()) +
+                          " numbers");
+  steps_ = progress.front();
+  for (size_t index = 0; index < observed_.size(); ++index)
+    observed_[index].updates = static_cast<uint64_t>(progress[index + 1]);
+}
+
 void TensorList::setScale(float scale) {
   const std::lock_guard lock(mutex_);  // other gradients of the step wait here until the states have changed
   if (scale == scale_ || !std::isfinite(scale) || scale <= 0) return;
@@ -321,6 +339,21 @@ __attribute__((visibility("default"))) bool hipress_states_replaced(int64_t numb
 
 __attribute__((visibility("default"))) bool hipress_steps(int64_t number, int64_t* steps) {
   return hipress::kept([&] { *steps = hipress::tensorflow_operators::tensorList(number)->steps(); });
+}
+
+/// See TensorList::progress(); `values` has room for `count` numbers.
+__attribute__((visibility("default"))) bool hipress_progress(int64_t number, int64_t* values, size_t count) {
+  return hipress::kept([&] {
+    const auto all = hipress::tensorflow_operators::tensorList(number)->progress();
+    std::copy_n(all.begin(), std::min(count, all.size()), values);
+  });
+}
+
+/// See TensorList::continueFrom().
+__attribute__((visibility("default"))) bool hipress_continue_from(int64_t number, const int64_t* values,
+                                                                  size_t count) {
+  return hipress::kept(
+      [&] { hipress::tensorflow_operators::tensorList(number)->continueFrom({values, count}); });
 }
 
 __attribute__((visibility("default"))) bool hipress_note_raised(const char* what) {

@@ -58,6 +58,11 @@ class TensorList {
   /// The number of updates of the variable; see Submission::updates.
   uint16_t updates(size_t index) const;
 
+  /// The number of steps, and of the updates of each variable.
+  std::vector<int64_t> progress() const;
+  /// Goes on from the progress of another rank, after this rank has joined.
+  void continueFrom(std::span<const int64_t> progress);
+
   /// The next values are gradients times `scale`: multiplies what was kept of earlier ones, if the scale has
   /// changed. From the first scale on the states change by whole steps, because a scaler leaves out whole
   /// steps. Throws InvalidArgument if a tensor is in flight, and NotInitialized.

@@ -87,6 +87,7 @@ from hipress.tensorflow.collectives import (
 )
 from hipress.tensorflow.compression import Compression
 from hipress.tensorflow.failures import own_error
+from hipress.tensorflow.joining import join
 from hipress.tensorflow.model_gradients import write_gradients
 from hipress.tensorflow.size_operators import local_rank_op, local_size_op, process_set_included_op, rank_op, size_op
 from hipress.tensorflow.sync_batch_normalization import SyncBatchNormalization
@@ -161,6 +162,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "join",
     "load_codec_states",
     "local_rank",
     "local_rank_op",

@@ -133,6 +133,19 @@ def steps(number: int) -> int:
     return taken.value
 
 
+def progress(number: int, tensors: int) -> list[int]:
+    """The number of steps of the list `number`, and of the updates of each of its variables."""
+    values = (ctypes.c_int64 * (tensors + 1))()
+    _checked(_lists.hipress_progress(ctypes.c_int64(number), values, ctypes.c_size_t(len(values))))
+    return list(values)
+
+
+def continue_from(number: int, values: Sequence[int]) -> None:
+    """Lets the list `number` go on from the progress() of another rank."""
+    given = (ctypes.c_int64 * len(values))(*values)
+    _checked(_lists.hipress_continue_from(ctypes.c_int64(number), given, ctypes.c_size_t(len(given))))
+
+
 def reduced(
     kind: str,
     names: _Names,

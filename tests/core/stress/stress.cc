@@ -36,6 +36,7 @@ constexpr Scenario kScenarios[] = {
     {"trace", stressTrace},
     {"agreement", stressAgreement},
     {"process-sets", stressProcessSets},
+    {"joins", stressJoins},
     {"collectives", stressCollectives},
     {"plans", stressPlans},
     {"devices", stressDevices},

@@ -8,7 +8,7 @@ from typing import Any
 from hipress import mxnet
 from hipress.adapter.process_sets import add_at_start
 from hipress.horovod import absent
-from hipress.horovod.names import HorovodInternalError, check_all_ranks, join
+from hipress.horovod.names import HorovodInternalError, check_all_ranks
 from hipress.mxnet import *  # noqa: F403
 
 
@@ -21,4 +21,4 @@ def init(comm: Any = None, process_sets: Any = None) -> None:  # type: ignore[no
 
 __getattr__ = absent.refusing("mxnet")
 
-__all__ = [*mxnet.__all__, "HorovodInternalError", "join"]
+__all__ = [*mxnet.__all__, "HorovodInternalError"]

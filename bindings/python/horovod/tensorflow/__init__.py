@@ -7,7 +7,7 @@ from typing import Any
 
 from hipress import tensorflow
 from hipress.horovod import absent, names
-from hipress.horovod.names import HorovodInternalError, join
+from hipress.horovod.names import HorovodInternalError
 from hipress.tensorflow import *  # noqa: F403
 
 
@@ -18,4 +18,4 @@ def init(comm: Any = None, process_sets: Any = None) -> None:  # type: ignore[no
 
 __getattr__ = absent.refusing("tensorflow")
 
-__all__ = [*tensorflow.__all__, "HorovodInternalError", "join"]
+__all__ = [*tensorflow.__all__, "HorovodInternalError"]

@@ -10,6 +10,9 @@ namespace hipress {
 
 namespace {
 
+/// A wait looks so often whether the job has ended.
+constexpr Milliseconds kLookInterval{250};
+
 std::string refusalOf(const TensorSpec& spec, int rank) {
   return "tensor '" + spec.name + "': rank " + std::to_string(rank) +
          " has called join(), and only all-reduces go on without it; call " +
@@ -24,7 +27,15 @@ int Joining::join() {
     once_.clear();
   }
   const JoinRound round = control_.join();
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
+  // The others have their results. This rank may still receive its own of the operations that it has served,
+  // and the caller's next operations may have the same tensors.
+  while (!waiting_.empty()) {
+    served_.waitUntil(lock, Clock::now() + kLookInterval);
+    lock.unlock();
+    table_.throwIfEnded("join()");
+    lock.lock();
+  }
   endedRound_ = round.number;
   std::erase_if(joined_, [&](const auto& each) { return each.second <= round.number; });
   return round.last;
@@ -150,6 +161,7 @@ void Joining::ended(const std::string& name) {
     const auto waiting = waiting_.find(name);
     if (waiting->second.empty()) {
       waiting_.erase(waiting);
+      served_.notify_all();
       return;
     }
     next = std::move(waiting->second.front());

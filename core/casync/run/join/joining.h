@@ -65,6 +65,7 @@ class Joining {
   std::set<uint32_t> once_ HIPRESS_GUARDED_BY(mutex_);  // tensors for one use that it has served
   /// By the name of the tensor, of which one operation runs at a time: the demands behind the running one.
   std::map<std::string, std::deque<Demand>> waiting_ HIPRESS_GUARDED_BY(mutex_);
+  ConditionVariable served_;  // waiting_ is empty
 };
 
 }  // namespace hipress

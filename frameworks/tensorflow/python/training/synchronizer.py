@@ -169,6 +169,14 @@ class GradientSynchronizer(TensorList):
         """See hipress.adapter.unfinished.Step."""
         return operators.steps(self._number)
 
+    def progress(self) -> list[int]:
+        """See TensorList."""
+        return operators.progress(self._number, len(self))
+
+    def continue_from(self, progress: Sequence[int]) -> None:
+        """See TensorList."""
+        operators.continue_from(self._number, progress)
+
     def use(self, present: Iterable[int]) -> None:
         """Notes that these variables have gradients in every step of the function that is traced now. Raises
         InvalidArgument, see check_groups().

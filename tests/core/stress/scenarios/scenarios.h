@@ -11,6 +11,7 @@ namespace hipress::stress {
 void stressCollectives(Random& random);  ///< Values, order and threads over the in-process transport.
 void stressAgreement(Random& random);    ///< declare() and agree() from several threads; conflicts.
 void stressProcessSets(Random& random);  ///< Operations among overlapping sets of ranks, in any order.
+void stressJoins(Random& random);        ///< Ranks with fewer steps than others, which join.
 void stressPlans(Random& random);        ///< Tensors that travel another way after some steps; groups.
 void stressDevices(Random& random);      ///< Tensors on simulated devices that fail, hang, or are late.
 void stressFailures(Random& random);     ///< Lost, corrupted and late messages; ranks and engines that end.

@@ -13,7 +13,7 @@ from hipress.adapter.process_sets import (
     remove_process_set,
 )
 from hipress.horovod import absent, names
-from hipress.horovod.names import HorovodInternalError, join
+from hipress.horovod.names import HorovodInternalError
 from hipress.options.signatures import in_order
 from hipress.tensorflow import (
     ccl_built,
@@ -56,7 +56,6 @@ __all__ = [
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
-    "join",
     "mpi_built",
     "mpi_enabled",
     "mpi_threads_supported",
