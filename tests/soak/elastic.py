@@ -39,12 +39,20 @@ _SSH = """\
 #!{python}
 import sys
 sys.path.insert(0, {root!r})
-import os
+import os, subprocess, threading
 from benchmarks.cluster.network import address, enter
 holders = {holders}
 host = [address(node) for node in range(len(holders))].index(sys.argv[3])
 command = enter(holders[host], ["sh", "-c", sys.argv[4]])
-os.execvp(command[0], command)
+# As under ssh, the command lives on when this process is killed, and then its standard input ends.
+child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+def copy():
+    while data := os.read(0, 65536):
+        child.stdin.write(data)
+        child.stdin.flush()
+    child.stdin.close()
+threading.Thread(target=copy, daemon=True).start()
+sys.exit(child.wait())
 """
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from hipress.errors import InvalidArgument
 from hipress.launch.elastic import discovery as discovering
 from hipress.launch.elastic.discovery import Discovery, hosts_of
-from hipress.launch.elastic.hosts import is_here, remote_command
+from hipress.launch.elastic.hosts import STILL, is_here, remote_command
 from tests.launch.conftest import assert_gone, is_running, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -100,6 +101,20 @@ def test_a_remote_process_has_its_token_from_stdin_and_ends_with_ssh(tmp_path: P
     process.stdin.close()  # as if the launcher had gone
     assert_gone([remote])
     process.wait(timeout=10)
+
+
+def test_a_remote_process_that_stands_still_is_killed(tmp_path: Path) -> None:
+    shim = program(tmp_path, SSH, "ssh")
+    variables = {"HIPRESS_JOB_TOKEN": "secret", "PATH": os.environ["PATH"]}
+    command, stdin = remote_command("far", ["sh", "-c", "kill -STOP $$"], variables, {}, 0.2)
+    begin = time.monotonic()
+    process = subprocess.Popen([shim, *command[1:]], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(stdin)
+    process.stdin.flush()
+    assert process.wait(timeout=20) == 128 + signal.SIGKILL
+    assert time.monotonic() - begin > STILL - 1
+    process.stdin.close()
 
 
 def test_the_exit_code_of_a_remote_process_is_that_of_its_command(tmp_path: Path) -> None:

@@ -167,6 +167,16 @@ def test_a_rank_that_computes_for_long_is_awaited_and_a_silent_one_is_lost() -> 
     assert job.ranks == [0, 1]
 
 
+def test_answers_ask_no_new_questions() -> None:
+    job = begun(3)
+    job.lose(2)
+    job.ask(0)
+    for _ in range(100):
+        job.membership.tick(job.now)
+        job.deliver()
+    assert job.told[1].count("ping") <= 1
+
+
 def test_a_rank_that_never_comes_is_lost_after_the_deadline() -> None:
     job = begun(3, timeout=50.0)
     job.lose(2)

@@ -13,19 +13,30 @@ from hipress.launch.handover import HANDED_ON, HANDED_ON_PREFIXES
 TOKEN = "HIPRESS_JOB_TOKEN"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
+#: Seconds after which a process that stands still (SIGSTOP) is lost: its host answers for it, so the other ranks do not
+#: notice.
+STILL = 3.0
 #: The program of a process on another host: it gets the token from stdin, not from the command line, which others can
-#: read. When stdin ends, because ssh or the launcher has, it ends all that it has started.
+#: read. When stdin ends, because ssh or the launcher has, it ends all that it has started. It kills a process that
+#: stands still.
 _REMOTE = """\
 cd {folder} && IFS= read -r {token} && export {token} || exit 126
 exec 3<&0
 setsid env {variables} {command} </dev/null 3<&- &
 process=$!
 (cat <&3 >/dev/null; kill -TERM -$process; sleep {grace}; kill -KILL -$process) 2>/dev/null &
+guard=$!
+(still=0
+while sleep 1; do
+  if grep -q "^State:.T (stopped)" /proc/$process/status; then still=$((still + 1)); else still=0; fi
+  if [ $still -gt {still} ]; then kill -KILL -$process; fi
+done) </dev/null >/dev/null 2>&1 3<&- &
+watch=$!
 exec 3<&-
 wait $process
 code=$?
 kill -KILL -$process 2>/dev/null
-kill $! 2>/dev/null
+kill $guard $watch 2>/dev/null
 exit $code
 """
 
@@ -55,5 +66,6 @@ def remote_command(
         variables=" ".join(shlex.quote(f"{name}={value}") for name, value in sorted(handed_on.items())),
         command=shlex.join(command),
         grace=f"{grace:g}",
+        still=int(STILL),
     )
     return ["ssh", "-o", "BatchMode=yes", host, f"sh -c {shlex.quote(script)}"], f"{token}\n".encode()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hipress.launch.elastic.discovery import Discovery
+from hipress.launch.elastic.hosts import STILL
 from hipress.launch.elastic.membership import Membership
 from hipress.launch.elastic.server import MembershipServer
 from hipress.launch.job import Job
@@ -16,9 +17,8 @@ from hipress.launch.rank import Rank
 
 #: Seconds until the first restart of a process; each later one takes twice as long, up to the longest.
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 30.0
-#: Seconds between two looks at the processes, and after which a process that stands still (SIGSTOP) is lost: its host
-#: answers for it, so the other ranks do not notice.
-_LOOK_INTERVAL, _STILL = 1.0, 3.0
+#: Seconds between two looks at the processes.
+_LOOK_INTERVAL = 1.0
 #: A process that has run for so many seconds has not failed at its start.
 _STABLE = 60.0
 
@@ -145,9 +145,13 @@ class ElasticJob(Job):
         for rank in self._running():
             if rank.status is not None or not rank.stands_still():
                 self._still_since.pop(rank.index, None)
-            elif now - self._still_since.setdefault(rank.index, now) > _STILL:
-                self.say(f"{rank.name} stands still for {_STILL:g} s: killing it")
-                rank.signal(signal.SIGKILL)
+            elif now - self._still_since.setdefault(rank.index, now) > STILL:
+                self.say(f"{rank.name} stands still for {STILL:g} s: killing it")
+                self._kill(rank, now)
+
+    def _kill(self, rank: Rank, now: float) -> None:
+        rank.signal(signal.SIGKILL)
+        rank.deadline = now + self._grace  # other processes may hold its outputs
 
     def _take_deadlines(self, now: float) -> None:
         super()._take_deadlines(now)
@@ -171,7 +175,7 @@ class ElasticJob(Job):
         for number in membership.lost:
             if number in by_number:
                 self.say(f"{by_number[number].name} has not answered: killing it")
-                by_number[number].signal(signal.SIGKILL)
+                self._kill(by_number[number], now)
         for number in membership.ended:
             if number in by_number:
                 self._to_end.add(number)

@@ -44,6 +44,7 @@ class Member:
     leaves: bool = False  # it is to have no place in the next world
     out: bool = False  # it knows that it has no place any more
     heard: float = 0.0  # when it gave the last sign of life, while a world waits for it
+    pinged: float = 0.0
 
 
 class Membership:
@@ -171,7 +172,8 @@ class Membership:
             if now - member.heard > LIFE or now - self._waits_since > self._sizes.timeout:
                 self.lost.append(member.number)
                 self.gone(member.number, f"has not answered for {LIFE:g} s", now)
-            else:
+            elif now - member.pinged >= PING_INTERVAL:
+                member.pinged = now
                 self.outbox.append((member.number, {"kind": "ping"}))
         if not awaited and self._leader is None and now - self._waits_since > self._sizes.timeout:
             self.failure = (

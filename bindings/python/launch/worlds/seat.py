@@ -14,6 +14,7 @@ from hipress.errors import CorruptPayload, HipressError, InvalidArgument, PeerLo
 from hipress.launch.rendezvous.place import Rendezvous
 from hipress.launch.rendezvous.variables import Variables
 from hipress.launch.worlds.messages import Lines, Message, encoded, keep_alive, proof
+from hipress.log import logger
 
 #: The launcher's address, and the number of this process in the job.
 ADDRESS, NUMBER, TIMEOUT = "HIPRESS_ELASTIC", "HIPRESS_ELASTIC_PROCESS", "HIPRESS_ELASTIC_TIMEOUT"
@@ -49,7 +50,7 @@ class Seat:
         self.when_over: Callable[[str], None] = lambda _why: None
         self._token, self._patience = token, patience
         self._over = ""  # why the world is over
-        self._places: queue.SimpleQueue[Rendezvous | HipressError] = queue.SimpleQueue()
+        self._places: queue.SimpleQueue[Rendezvous | HipressError | SystemExit] = queue.SimpleQueue()
         self._served: tuple[int, socket.socket] | None = None
         self._lines = Lines()
         self._sending = threading.Lock()
@@ -68,7 +69,7 @@ class Seat:
     def next_place(self) -> Rendezvous:
         """Waits for the next world, and returns this process' place in it.
 
-        Raises Timeout if there is none, PeerLost if the launcher or this place has gone.
+        Raises Timeout if there is none, PeerLost if the launcher has gone, SystemExit if this process is to leave.
         """
         self._send({"kind": "ask", "world": self.world, "commits": self.commits, "why": self.why})
         self.why = ""
@@ -77,7 +78,7 @@ class Seat:
             answer = self._places.get(timeout=self._patience)
         except queue.Empty:
             raise Timeout(f"hipress run has given process {self.number} no rank in {self._patience:g} s") from None
-        if isinstance(answer, HipressError):
+        if not isinstance(answer, Rendezvous):
             self._places.put(answer)  # for every later question
             raise answer
         return answer
@@ -129,7 +130,8 @@ class Seat:
         elif kind == "news" and message["world"] == self.world:
             self.news = time.time()
         elif kind == "end":
-            self._places.put(PeerLost(f"hipress run has no place for process {self.number}: {message['why']}"))
+            logger().info(f"process {self.number} leaves the job: {message['why']}")
+            self._places.put(SystemExit(0))
 
     def _serve(self, world: int, *, everywhere: bool) -> None:
         """Listens as rank 0 of the next world, for processes of this host only or for all."""
