@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from hipress import runtime
 from hipress.adapter.codec_states import load_states, mean_states, own_states
+from hipress.adapter.lists.description import TensorDescription
 from hipress.adapter.reduce_ops import Average, Sum
-from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
 from hipress.errors import HipressError, InvalidArgument, Mismatch
 from tests.adapter.hosts import start
 from tests.ranks import Ranks

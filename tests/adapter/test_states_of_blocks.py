@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from hipress import runtime
 from hipress.adapter.codec_states import forget_states, load_states, mean_states, own_states
-from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.adapter.lists.description import TensorDescription
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
 from hipress.errors import InvalidArgument, Mismatch
 from tests.adapter.hosts import start
 from tests.core.casync.blocks import limits_program

@@ -18,7 +18,8 @@ _SCRIPT = """
 import sys, threading
 import numpy as np
 from hipress import _core, runtime
-from hipress.adapter.synchronizer import TensorDescription, TensorList
+from hipress.adapter.lists.description import TensorDescription
+from hipress.adapter.synchronizer import TensorList
 
 runtime.init()
 tensors = TensorList([TensorDescription("w", "float32", 3, "[3]")])

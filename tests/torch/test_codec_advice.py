@@ -17,8 +17,9 @@ import hipress.torch as hp
 from hipress import _core
 from hipress.adapter import planned
 from hipress.adapter.codec_advice import CodecAdvice
+from hipress.adapter.lists.description import TensorDescription
 from hipress.adapter.optim.optimizer_traits import traits_of
-from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
 from hipress.secopa.online.automatic import AutomaticOptions
 from tests.torch.models import loss, mlp
 from tests.torch.ranks import run

@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipress.adapter import collectives
+from hipress.adapter.lists.description import TensorDescription
 from hipress.adapter.state_blocks import block_key, block_of, check_block, length_of, set_block, values_of
-from hipress.adapter.synchronizer import TensorDescription, TensorList
+from hipress.adapter.synchronizer import TensorList
 from hipress.errors import HipressError, InvalidArgument, Mismatch
 
 Array = NDArray[Any]

@@ -15,7 +15,8 @@ from hipress.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
     from hipress.adapter.automatic_codec import AutomaticCodec, AutomaticCodecs
-    from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+    from hipress.adapter.lists.description import TensorDescription
+    from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
     from hipress.secopa.online.automatic import AutomaticOptions, AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 

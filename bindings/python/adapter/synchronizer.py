@@ -27,6 +27,7 @@ from hipress._library import load_core
 from hipress.adapter.codec_advice import CodecAdvice
 from hipress.adapter.held_back import HeldBack, Values
 from hipress.adapter.lists.checks import check_names, check_plan, check_unique, keeps_states
+from hipress.adapter.lists.description import TensorDescription
 from hipress.adapter.lists.ways import way_of
 from hipress.adapter.process_sets import ProcessSet, global_process_set
 from hipress.adapter.reduce_ops import Average, ReduceOp
@@ -86,25 +87,6 @@ class SynchronizationOptions:
             return replace(self, codec_for=codec_for)
         decisions = tuple(decision for decision in self.plan.decisions if decision.name in names)
         return replace(self, codec_for=codec_for, plan=self.plan.model_copy(update={"decisions": decisions}))
-
-
-@dataclass(frozen=True)
-class TensorDescription:
-    """The properties of a tensor that ranks compare, and the device that holds it on this rank."""
-
-    name: str
-    dtype: str
-    """"float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16", "int32", "int64" or "bool"."""
-    count: int
-    """Number of elements."""
-    shape: str
-    """The shape as text, `str(list(shape))`, followed by the memory order unless it is row-major: ranks combine values
-    in memory order.
-    """
-    device: _core.Device | None = None
-    """The engine's device, such as `runtime.current().gpu(0)`; None: host memory."""
-    has_gradient: bool = True
-    """Whether the tensor has gradients to synchronise; a plan need not name a tensor without gradient."""
 
 
 def _forget(process: runtime.Runtime, handles: list[int]) -> None:

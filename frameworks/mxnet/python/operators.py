@@ -12,7 +12,7 @@ import numpy as np
 from mxnet.base import _LIB, check_call
 
 from hipress._library import load_core
-from hipress.adapter.synchronizer import TensorDescription
+from hipress.adapter.lists.description import TensorDescription
 from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
 from hipress.mxnet import error_types
 

@@ -14,7 +14,8 @@ import mxnet as mx
 import numpy as np
 
 from hipress import runtime, unfinished
-from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.adapter.lists.description import TensorDescription
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
 from hipress.mxnet import operators
 
 _numbers = itertools.count(1)

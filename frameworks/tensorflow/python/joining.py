@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from hipress.adapter import joining
+from hipress.adapter.lists import joining
 from hipress.errors import Unsupported
 from hipress.tensorflow.failures import with_own_errors
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hipress.adapter import joining
+from hipress.adapter.lists import joining
 
 
 def join(device: int = -1) -> int:

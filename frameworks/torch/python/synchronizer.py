@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.adapter.lists.description import TensorDescription
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
 from hipress.errors import Mismatch
 from hipress.torch import operators
 from hipress.torch.reals import as_reals

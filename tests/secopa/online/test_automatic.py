@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from hipress import _core
-from hipress.adapter.synchronizer import TensorDescription
+from hipress.adapter.lists.description import TensorDescription
 from hipress.errors import InvalidArgument
 from hipress.secopa.models.cost_model import CostModel
 from hipress.secopa.online import automatic

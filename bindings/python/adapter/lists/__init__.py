@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a list of tensors (hipress.adapter.synchronizer): checks, ways to travel, changes of ranks."""
+"""Parts of a list of tensors (hipress.adapter.synchronizer): descriptions, checks, ways to travel, changes of ranks."""

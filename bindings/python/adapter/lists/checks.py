@@ -11,7 +11,7 @@ from hipress._library import load_core
 from hipress.errors import DuplicateName, InvalidArgument
 
 if TYPE_CHECKING:
-    from hipress.adapter.synchronizer import TensorDescription
+    from hipress.adapter.lists.description import TensorDescription
     from hipress.secopa.plan.plan import Plan
 
 

@@ -16,7 +16,8 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from hipress import runtime
 from hipress.adapter.held_back import Values
-from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.adapter.lists.description import TensorDescription
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
 from hipress.errors import InvalidArgument
 from hipress.launch.worlds.seat import seat
 from hipress.tensorflow import operators, places
