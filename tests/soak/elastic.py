@@ -74,7 +74,10 @@ class Soak:
         most = len(self.hosts) * per_host
         options = ["--elastic", "-np", str(most), "--min-np", "2", "--restarts", "1000"]
         options += ["--host-discovery-script", str(programs / "hosts")]
-        training = [sys.executable, str(TRAINING), str(logs), "onebit", str(int(seconds * _RATE / 4)), "10"]
+        training = [sys.executable, str(TRAINING), str(logs), "onebit", str(int(seconds * _RATE)), "10"]
+        training.append(
+            "0.1"
+        )  # with a higher learning rate onebit is unstable over thousands of steps, without losses, too
         command = [sys.executable, "-m", "hipress.cli", "run", *options, *training]
         environment = clean_environment() | {"OMP_NUM_THREADS": "1"}
         environment["PATH"] = f"{programs}:{environment['PATH']}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training for `hipress run --elastic`: `training.py FOLDER CODEC STEPS COMMIT_EVERY`.
+"""A training for `hipress run --elastic`: `training.py FOLDER CODEC STEPS COMMIT_EVERY [RATE]`.
 
 Each process writes lines into FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID TIME" in each world, "step STEP"
 after each step, and "ends LOSS DIGEST LOSSES" at the end. A file FOLDER/pause-NUMBER holds the process after a step.
@@ -27,7 +27,7 @@ def batch(step: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
     return inputs, inputs @ solution
 
 
-def main(folder: Path, codec: str, steps: int, commit_every: int) -> None:
+def main(folder: Path, codec: str, steps: int, commit_every: int, rate: float = 0.5) -> None:
     torch.set_num_threads(1)
     number = os.environ.get("HIPRESS_ELASTIC_PROCESS", os.environ.get("HIPRESS_RANK", "0"))
     report = (folder / f"{number}.txt").open("a", buffering=1)
@@ -35,7 +35,7 @@ def main(folder: Path, codec: str, steps: int, commit_every: int) -> None:
     torch.manual_seed(int(number))  # every process begins with other parameters
     model = torch.nn.Linear(FEATURES, 8, bias=False)
     optimizer = hp.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=0.5), model.named_parameters(), codec=codec, min_compress_bytes=0
+        torch.optim.SGD(model.parameters(), lr=rate), model.named_parameters(), codec=codec, min_compress_bytes=0
     )
     state = hp.elastic.TorchState(model, optimizer, step=0)
 
@@ -67,4 +67,4 @@ def main(folder: Path, codec: str, steps: int, commit_every: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *map(float, sys.argv[5:]))
