@@ -158,9 +158,10 @@ class Soak:
         self.output.flush()
 
     def reforming(self) -> list[float]:
-        """The seconds from each loss until a rank was in a new world."""
+        """The seconds from each loss until a rank was in a new world. A job that ends well may end without one."""
         times = sorted(float(words[5]) for each in self.lines("begins").values() for words in each)
-        return [next((begun - lost for begun in times if begun > lost), float("inf")) for lost in self.losses]
+        after = [[begun - lost for begun in times if begun > lost] for lost in self.losses]
+        return [each[0] for each in after if each]
 
     def close(self) -> None:
         self.process.terminate()
