@@ -120,10 +120,10 @@ class Engine final : private OperationEvents, private LinkedRuntime {
     hipress::moveBlocks(*this, table_, std::move(spec), std::move(blocks));
   }
 
-  /// Waits until all ranks have called it, and takes part in their all-reduces until then, without values: it
-  /// counts as zeros in sums and averages, and its codecs keep what they have. Other collectives of the
-  /// others fail with Unsupported. Waits for this rank's operations first. Returns the rank that called last.
-  /// Throws Unsupported for tensors on devices, PeerLost.
+  /// Waits until all ranks have called it. Until then this rank takes part in the others' all-reduces without
+  /// values: it counts as zeros in sums and averages, and its codecs keep what they have. Other collectives of
+  /// the others fail with Unsupported. Waits for this rank's own operations first, and in the end for its part
+  /// of the others'. Returns the rank that called last. Throws Unsupported for tensors on devices, PeerLost.
   int join();
 
   /// Whether the operation has ended, with success or with an error.
