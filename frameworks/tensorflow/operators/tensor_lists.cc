@@ -2,10 +2,12 @@
 #include "frameworks/tensorflow/operators/tensor_lists.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <utility>
 
+#include "core/base/error_name.h"
 #include "core/casync/run/current_engine.h"
 #include "core/trace/recorder.h"
 #include "frameworks/operators/kept_error.h"
@@ -54,6 +56,10 @@ void noteRaised(std::string what) {
 TensorList::TensorList(std::vector<TensorHandle> handles)
     : engine_(currentEngine()), handles_(std::move(handles)), observed_(handles_.size()) {}
 
+bool TensorList::isCurrent() const {
+  return engine_.lock() == currentEngine();
+}
+
 void TensorList::setHandles(std::vector<TensorHandle> handles) {
   const std::lock_guard lock(mutex_);
   handles_ = std::move(handles);
@@ -62,7 +68,7 @@ void TensorList::setHandles(std::vector<TensorHandle> handles) {
 }
 
 TensorHandle TensorList::handle(size_t index) const {
-  if (engine_.lock() != currentEngine()) {
+  if (!isCurrent()) {
     throw Error(ErrorKind::kNotInitialized,
                 "this optimizer or tape was made before shutdown() and init(); make a new one, and trace its "
                 "tf.function again");
@@ -251,7 +257,9 @@ void defineTensorList(int64_t number, std::vector<TensorHandle> handles, bool an
   }
 }
 
-std::shared_ptr<TensorList> tensorList(int64_t number) {
+namespace {
+
+std::shared_ptr<TensorList> listNumbered(int64_t number) {
   const std::lock_guard lock(lists().mutex);
   const auto found = lists().byNumber.find(number);
   if (found == lists().byNumber.end()) {
@@ -260,6 +268,33 @@ std::shared_ptr<TensorList> tensorList(int64_t number) {
         "; the optimizer or tape that a tf.function was traced with must live as long as it");
   }
   return found->second;
+}
+
+/// The list, which Python may have let begin again. Other threads wait here meanwhile.
+std::shared_ptr<TensorList> restarted(int64_t number, Restart restart) {
+  static auto* mutex = new std::mutex;  // kernels may run while the process ends
+  const std::lock_guard lock(*mutex);
+  const auto list = listNumbered(number);
+  if (list->isCurrent()) return list;
+  std::array<char, kRestartText> kind{};
+  std::array<char, kRestartText> text{};
+  const int result = restart(number, kind.data(), text.data());
+  if (result < 0) throw Error(errorKindOf(kind.data()).value_or(ErrorKind::kMismatch), text.data());
+  return result == 0 ? list : listNumbered(number);
+}
+
+std::atomic<Restart> restartOfLists{nullptr};
+
+}  // namespace
+
+void setRestart(Restart restart) {
+  restartOfLists.store(restart);
+}
+
+std::shared_ptr<TensorList> tensorList(int64_t number) {
+  auto list = listNumbered(number);
+  const Restart restart = restartOfLists.load();
+  return restart == nullptr || list->isCurrent() ? list : restarted(number, restart);
 }
 
 void forgetTensorList(int64_t number) {
@@ -282,6 +317,10 @@ __attribute__((visibility("default"))) bool hipress_define_tensor_list(int64_t n
                                                                        bool anew) {
   using namespace hipress::tensorflow_operators;
   return hipress::kept([&] { defineTensorList(number, {handles, handles + count}, anew); });
+}
+
+__attribute__((visibility("default"))) void hipress_set_restart(int (*restart)(int64_t, char*, char*)) {
+  hipress::tensorflow_operators::setRestart(restart);
 }
 
 __attribute__((visibility("default"))) bool hipress_forget_tensor_list(int64_t number) {

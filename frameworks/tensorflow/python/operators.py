@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -238,6 +238,30 @@ def define_list(number: int, handles: Sequence[int], *, anew: bool = False) -> N
     the current engine."""
     values = (ctypes.c_uint32 * len(handles))(*handles)
     _checked(_lists.hipress_define_tensor_list(ctypes.c_int64(number), values, ctypes.c_size_t(len(handles)), anew))
+
+
+#: The type of Python's function in setRestart() of operators/tensor_lists.h.
+_Restart = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+_RESTART_TEXT = 1024
+_kept_restart: Any = None
+
+
+def set_restart(restart: Callable[[int], bool]) -> None:
+    """From now on a graph that uses a list of an earlier engine calls `restart(number)` before it goes on, in another
+    thread. It returns whether the list is of the current engine now."""
+
+    def call(number: int, kind: int, text: int) -> int:
+        try:
+            return int(restart(number))
+        except BaseException as error:  # none may pass through C
+            for place, value in ((kind, type(error).__name__), (text, str(error))):
+                encoded = value.encode(errors="replace")[: _RESTART_TEXT - 1] + b"\0"
+                ctypes.memmove(place, encoded, len(encoded))
+            return -1
+
+    global _kept_restart
+    _kept_restart = _Restart(call)
+    _lists.hipress_set_restart(_kept_restart)
 
 
 def forget_list(number: int) -> None:

@@ -16,6 +16,7 @@ __all__ = ["start"]  # a fixture
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 TRAINING = str(Path(__file__).with_name("training.py"))
+WITH_A_TAPE = str(Path(__file__).with_name("tape_training.py"))
 
 
 @pytest.mark.parametrize(("lost", "codec"), [(0, "onebit"), (1, "powersgd"), (2, "int8_shared")])
@@ -34,8 +35,9 @@ def test_the_others_go_on_from_the_last_commit(start: Start, tmp_path: Path, los
         assert job.results()[number][2] == f"[{lost}]"
 
 
-def test_a_new_process_takes_the_place_of_the_lost_one(start: Start, tmp_path: Path) -> None:
-    job = Job(start, tmp_path, "--elastic", "-np", "2", steps=300, training=TRAINING)
+@pytest.mark.parametrize("training", [TRAINING, WITH_A_TAPE])
+def test_a_new_process_takes_the_place_of_the_lost_one(start: Start, tmp_path: Path, training: str) -> None:
+    job = Job(start, tmp_path, "--elastic", "-np", "2", steps=300, training=training)
     job.at_step(1, 0, 1)
     job.kill(1)
     job.in_world(2, 0)

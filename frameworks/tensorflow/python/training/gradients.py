@@ -22,6 +22,7 @@ from hipress.adapter.planned import PlanArgument, automatic_planning, before_pla
 from hipress.adapter.process_sets import ProcessSet
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
+from hipress.launch.worlds.seat import seat
 from hipress.tensorflow.collectives import allreduce
 from hipress.tensorflow.training.synchronizer import GradientSynchronizer, names_of
 
@@ -54,13 +55,15 @@ class GradientLists:
 
     With `counts_updates` the optimizer reports each update by updated(); otherwise operators observe the variables.
     With `restarts` the lists go on in the next world of an elastic job. Tapes make theirs when graphs are traced, which
-    is at other times on a new rank.
+    is at other times on a new rank: they go on when a graph uses them.
     """
 
     def __init__(
         self, options: Combining, plan: PlanArgument = None, *, counts_updates: bool = False, restarts: bool = False
     ) -> None:
         self._restarts = restarts
+        #: The key in Runtime.kept of each engine that the lists get, so that they live as long.
+        self.kept_as: tuple[Any, ...] = ()
         self._counts_updates = counts_updates
         self._options = options
         self._plan = plan
@@ -186,6 +189,8 @@ class GradientLists:
         synchronizer = reference()
         if synchronizer is None:
             return
+        if self.kept_as:
+            runtime.current().kept.setdefault(self.kept_as, self)
         self._planning.pop(synchronizer, None)
         options = self._options.synchronization
         planning = automatic_planning(self._plan, synchronizer, options, synchronizer.all_present)
@@ -214,6 +219,8 @@ class GradientLists:
                 synchronizer.count_updates()
         if self._restarts:
             restarting.note(synchronizer)
+        elif seat() is not None:
+            synchronizer.restart_in_graphs()
         self._lists[key] = ([weakref.ref(variable) for variable in variables], synchronizer)
         return synchronizer
 
@@ -265,6 +272,7 @@ def shared_lists(options: Combining) -> GradientLists:
     )
     if key not in kept:
         kept[key] = GradientLists(options)
+        kept[key].kept_as = key
     return kept[key]
 
 

@@ -24,6 +24,8 @@ from hipress.tensorflow import operators, places
 from hipress.tensorflow.failures import own_errors
 
 _numbers = itertools.count(1)
+#: The lists that begin again when a graph uses them in the next world of an elastic job.
+_restarting: weakref.WeakValueDictionary[int, GradientSynchronizer] = weakref.WeakValueDictionary()
 
 
 def names_of(variables: Iterable[Any]) -> list[str]:
@@ -170,6 +172,13 @@ class GradientSynchronizer(TensorList):
         """See hipress.adapter.unfinished.Step."""
         return operators.steps(self._number)
 
+    def restart_in_graphs(self) -> None:
+        """From now on the list restarts when a graph uses it in the next world of an elastic job. A new rank makes its
+        list at the same time, when it traces the graph."""
+        if not _restarting:
+            operators.set_restart(_restart)
+        _restarting[self._number] = self
+
     def progress(self) -> list[int]:
         """See TensorList."""
         return operators.progress(self._number, len(self))
@@ -237,3 +246,11 @@ class GradientSynchronizer(TensorList):
     def _has_no_others(self) -> bool:
         """Whether the rank is alone as long as the graph lives, which is traced now."""
         return seat() is None and self._world == 1
+
+
+def _restart(number: int) -> bool:
+    synchronizer = _restarting.get(number)
+    if synchronizer is None:
+        return False
+    synchronizer.restart()
+    return True
