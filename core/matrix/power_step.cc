@@ -34,8 +34,8 @@ bool makeRight(const float* matrix, MatrixShape shape, Factor left, Factor right
   return finite;
 }
 
-bool finish(Factor left, Factor right, float ranks, float factor, float* matrix, MatrixShape shape, DType dtype,
-            void* output, Parallel* parallel) {
+bool finish(Factor left, Factor right, float ranks, float factor, float* matrix, MatrixShape shape,
+            DType dtype, void* output, Parallel* parallel) {
   const bool finite = isFinite(left) && isFinite(right);
   const float share = 1.0f / ranks;
   for (size_t i = 0; i < right.count(); ++i) right.values[i] *= share;

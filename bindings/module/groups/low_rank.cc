@@ -89,8 +89,8 @@ bool result(FloatArray matrix, const Shape& size, FloatArray left, FloatArray ri
   float* const written = writable(output).data();
   Parallel* const parallel = threadsFor(threads);
   const py::gil_scoped_release release;
-  return power::finish(leftFactor, rightFactor, static_cast<float>(ranks), factor, residual, shape, DType::kFloat32, written,
-                       parallel);
+  return power::finish(leftFactor, rightFactor, static_cast<float>(ranks), factor, residual, shape,
+                       DType::kFloat32, written, parallel);
 }
 
 }  // namespace

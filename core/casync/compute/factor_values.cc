@@ -49,8 +49,8 @@ void FactorValues::finish(Parallel& parallel) {
   // The ranks with values share the sum among their residuals: those of the others stay as they are.
   const float sharers = contributors();
   if (!(sharers >= 1.0f && sharers <= static_cast<float>(ranks_)))
-    throw corruptPayload("tensor '" + tensor.spec().name + "': the right factor counts " + std::to_string(sharers) + " of " +
-                         std::to_string(ranks_) + " ranks");
+    throw corruptPayload("tensor '" + tensor.spec().name + "': the right factor counts " +
+                         std::to_string(sharers) + " of " + std::to_string(ranks_) + " ranks");
   const auto factor = static_cast<float>(tensor.aggregateFactor() * static_cast<double>(sharers));
   if (!power::finish(left_, right_, sharers, factor, residual_ ? matrix_ : nullptr, factoring().shape,
                      tensor.spec().dtype, values_.output, &parallel)) {

@@ -121,9 +121,10 @@ class Engine final : private OperationEvents, private LinkedRuntime {
   }
 
   /// Waits until all ranks have called it. Until then this rank takes part in the others' all-reduces without
-  /// values: it counts as zeros in sums and averages, and its codecs keep what they have. Other collectives of
-  /// the others fail with Unsupported. Waits for this rank's own operations first, and in the end for its part
-  /// of the others'. Returns the rank that called last. Throws Unsupported for tensors on devices, PeerLost.
+  /// values: it counts as zeros in sums and averages, and its codecs keep what they have. Other collectives
+  /// of the others fail with Unsupported. Waits for this rank's own operations first, and in the end for its
+  /// part of the others'. Returns the rank that called last. Throws Unsupported for tensors on devices,
+  /// PeerLost.
   int join();
 
   /// Whether the operation has ended, with success or with an error.

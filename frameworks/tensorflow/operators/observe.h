@@ -47,7 +47,7 @@ class Observe final : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* context) override {
     guarded(context, [&] {
-      const auto list = tensorList(list_);
+      const auto list = listInGraph(list_);
       for (int i = 0; i < context->num_inputs(); ++i) {
         tf::core::RefCountPtr<tf::Var> variable;
         OP_REQUIRES_OK(context, tf::LookupResource(context, tf::HandleFromInput(context, i), &variable));
@@ -72,7 +72,7 @@ class Updated final : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* context) override {
     guarded(context, [&] {
-      const auto list = tensorList(list_);
+      const auto list = listInGraph(list_);
       for (const int64_t index : indices_) list->updated(static_cast<size_t>(index));
     });
   }

@@ -71,7 +71,7 @@ class Synchronize : public tf::AsyncOpKernel {
 
   void start(tf::OpKernelContext* context, const Step& step, size_t index, const tf::Tensor& input,
              tf::Tensor& output, OnDone onDone) const {
-    const auto list = tensorList(step.list);
+    const auto list = listInGraph(step.list);
     list->computed(step.tensors);
     const TensorHandle handle = list->handle(index);
     list->handOver(index, step.tensors, step.run);

@@ -257,9 +257,7 @@ void defineTensorList(int64_t number, std::vector<TensorHandle> handles, bool an
   }
 }
 
-namespace {
-
-std::shared_ptr<TensorList> listNumbered(int64_t number) {
+std::shared_ptr<TensorList> tensorList(int64_t number) {
   const std::lock_guard lock(lists().mutex);
   const auto found = lists().byNumber.find(number);
   if (found == lists().byNumber.end()) {
@@ -270,17 +268,19 @@ std::shared_ptr<TensorList> listNumbered(int64_t number) {
   return found->second;
 }
 
+namespace {
+
 /// The list, which Python may have let begin again. Other threads wait here meanwhile.
 std::shared_ptr<TensorList> restarted(int64_t number, Restart restart) {
-  static auto* mutex = new std::mutex;  // kernels may run while the process ends
-  const std::lock_guard lock(*mutex);
-  const auto list = listNumbered(number);
+  static auto* one = new std::mutex;  // kernels may run while the process ends
+  const std::lock_guard lock(*one);
+  const auto list = tensorList(number);
   if (list->isCurrent()) return list;
   std::array<char, kRestartText> kind{};
   std::array<char, kRestartText> text{};
   const int result = restart(number, kind.data(), text.data());
   if (result < 0) throw Error(errorKindOf(kind.data()).value_or(ErrorKind::kMismatch), text.data());
-  return result == 0 ? list : listNumbered(number);
+  return result == 0 ? list : tensorList(number);
 }
 
 std::atomic<Restart> restartOfLists{nullptr};
@@ -291,8 +291,8 @@ void setRestart(Restart restart) {
   restartOfLists.store(restart);
 }
 
-std::shared_ptr<TensorList> tensorList(int64_t number) {
-  auto list = listNumbered(number);
+std::shared_ptr<TensorList> listInGraph(int64_t number) {
+  auto list = tensorList(number);
   const Restart restart = restartOfLists.load();
   return restart == nullptr || list->isCurrent() ? list : restarted(number, restart);
 }

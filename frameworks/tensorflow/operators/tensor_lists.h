@@ -108,14 +108,16 @@ class TensorList {
 /// Makes the list `number`, or changes its handles. `anew`: a list of that number begins again, with this
 /// process' current engine; graphs that were traced before go on with it.
 void defineTensorList(int64_t number, std::vector<TensorHandle> handles, bool anew);
-/// Throws InvalidArgument for an unknown number, and the error of a restart.
+/// Throws InvalidArgument for an unknown number.
 std::shared_ptr<TensorList> tensorList(int64_t number);
+/// The list for a running graph, after a restart if that is due. Throws the error of the restart, too.
+std::shared_ptr<TensorList> listInGraph(int64_t number);
 
 /// Python's function that lets a list of an earlier engine begin again. Returns 1 if it has, 0 if the list
 /// stays as it is, and -1 after an error, whose kind and text it writes to two places of kRestartText bytes.
 using Restart = int (*)(int64_t number, char* kind, char* text);
 inline constexpr size_t kRestartText = 1024;
-/// From here on tensorList() calls it for such a list: in an elastic job a graph outlives the engine.
+/// From here on listInGraph() calls it for such a list: in an elastic job a graph outlives the engine.
 void setRestart(Restart restart);
 /// Frees the number. A graph that still uses it gets InvalidArgument.
 void forgetTensorList(int64_t number);
