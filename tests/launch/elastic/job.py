@@ -8,14 +8,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.launch.conftest import Start, assert_gone, wait_until
+import pytest
+
+from tests.launch.conftest import Start, assert_gone
 
 #: Seconds for a whole job; imports of the framework take most of them.
 PATIENCE = 120.0
 #: Seconds in which the others must have gone on.
 REFORMING = 10.0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Returns once `condition` holds; fails the test with the text `what` if it does not in the time of a whole job."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {PATIENCE:g} s for: {what}")
+        time.sleep(0.02)
 
 
 class Job:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.conftest import Start, start, wait_until
-from tests.launch.elastic.job import REFORMING, Job, check_results
+from tests.launch.conftest import Start, start
+from tests.launch.elastic.job import REFORMING, Job, check_results, wait_until
 
 __all__ = ["start"]  # a fixture
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.launch.conftest import Start, assert_gone, start, wait_until
-from tests.launch.elastic.job import PATIENCE, REFORMING, Job, check_results
+from tests.launch.conftest import Start, assert_gone, start
+from tests.launch.elastic.job import PATIENCE, REFORMING, Job, check_results, wait_until
 from tests.launch.elastic.test_discovery import SSH, program
 
 __all__ = ["start"]  # a fixture
