@@ -61,7 +61,6 @@ def test_the_name_is_enough(tmp_path: Path, name: str) -> None:
 
 @training.in_process_group
 def _mesh(_rank: int) -> tuple[bool, bool]:
-    os.environ[backend.CODEC_VARIABLE] = "onebit"
     backend._configured = None
     mesh: Any = init_device_mesh("cpu", (2, 1), mesh_dim_names=("rep", "shard"), backend_override={"rep": "hipress"})
     own, other = mesh["rep"].get_group(), mesh["shard"].get_group()
@@ -70,7 +69,7 @@ def _mesh(_rank: int) -> tuple[bool, bool]:
 
 @pytest.mark.slow
 def test_a_mesh_takes_the_name(tmp_path: Path) -> None:
-    assert run(_mesh, 2, str(tmp_path)) == [(True, False)] * 2
+    assert run(_mesh, 2, str(tmp_path), **{backend.CODEC_VARIABLE: "onebit"}) == [(True, False)] * 2
 
 
 @pytest.mark.slow
