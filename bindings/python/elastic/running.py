@@ -23,8 +23,7 @@ _AnyState = TypeVar("_AnyState", bound=State)
 
 #: So many worlds may end in a row without a commit before the error that ended the last one ends the job.
 _MOST_WORLDS = 8
-
-
+#: The errors that come from other ranks, or from the network.
 _FROM_OTHERS = (CorruptPayload, PeerLost, Timeout, TransportError)
 
 
@@ -69,7 +68,7 @@ def run_fn(
                     changes = False
                 if own is not None:
                     _meet(own)
-                if not skip_sync:
+                if own is not None or not skip_sync:  # in another world codecs' states move, at least
                     state.sync()
                 result = func(state, *args, **kwargs)
                 if own is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a training that survives lost ranks: what a commit keeps, and what new ranks get."""
+"""The state of a training: a commit keeps it, all ranks restore it after a loss, and new ranks get it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class State:
             timestamp, kind = self._host_messages.get()
             if timestamp > latest:
                 latest, kinds = timestamp, kinds | kind
-        # A new rank has not heard what the others have: it counts whether a rank has heard something new.
+        # A rank sends only news that it has not told yet: a new rank does not know the earlier news.
         is_new = latest > self._last_updated_timestamp
         latest, kinds = self._agree(latest if is_new else 0.0, kinds)
         self._last_updated_timestamp = max(latest, self._last_updated_timestamp)
@@ -108,7 +108,7 @@ class State:
         return 0.0
 
     def _agree(self, latest: float, kinds: int) -> tuple[float, int]:
-        """The latest news of all ranks, and what they are. Compares the ranks' commits."""
+        """The latest news of any rank, and its kinds. Raises Mismatch if the ranks' commits differ."""
         if not runtime.is_initialized():
             agreed: tuple[float, int] = self._bcast_object((latest, kinds))
             return agreed

@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hipress import runtime
 from hipress._library import load_core
 from hipress.adapter.codec_states import (
     ABOUT,
     FORMAT,
     RESIDUAL,
+    load_own_states,
     load_states,
     of_gradients,
+    own_states,
     state_names,
 )
 from hipress.adapter.objects import broadcast_object
@@ -29,6 +32,43 @@ from hipress.adapter.state_blocks import block_of, set_block
 from hipress.adapter.synchronizer import TensorList
 
 States = Mapping[str, NDArray[Any]]
+
+
+class CommittedStates:
+    """What the codecs of a list keep on this rank, as an elastic state has it.
+
+    An empty list keeps nothing: it waits for the first world, see restarting.py.
+    """
+
+    def __init__(self, tensors: TensorList) -> None:
+        self._tensors = tensors
+        self._states: dict[str, NDArray[Any]] = {}  # empty: the list was in no world yet
+        self._engine: Any = None  # which had these states
+
+    def save(self) -> None:
+        """Copies the states."""
+        if len(self._tensors):
+            self._states, self._engine = own_states(self._tensors), self._tensors.engine
+
+    def restore(self) -> None:
+        """Goes back to the copy. After a loss it does nothing: sync() gives the next world the copy."""
+        if self._states and not runtime.has_failed() and self._is_current():
+            load_own_states(self._tensors, self._states)
+
+    def sync(self) -> None:
+        """Moves the states into the world of the current engine. All ranks call it between the same steps."""
+        if len(self._tensors) == 0:
+            return
+        if not self._states or self._is_current():
+            self.save()
+        move_states(self._tensors, self._states)
+
+    def residual(self) -> float:
+        """The squared norm of the residuals in the copy."""
+        return squared_norm(self._states)
+
+    def _is_current(self) -> bool:
+        return self._engine is self._tensors.engine
 
 
 def move_states(tensors: TensorList, own: States) -> None:

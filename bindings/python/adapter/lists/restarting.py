@@ -15,10 +15,10 @@ from hipress.launch.worlds.seat import seat
 
 
 class Restartable(Protocol):
-    """An object that has agreed on tensors with the other ranks."""
+    """An object that agrees on tensors with the other ranks, in each world."""
 
     def restart(self) -> None:
-        """Agrees with the ranks of the current engine, and forgets what was in flight. Codecs keep nothing then."""
+        """Agrees with the ranks of the current engine. Forgets operations in flight and codecs' states."""
 
 
 _numbers = itertools.count()
@@ -26,7 +26,7 @@ _objects: weakref.WeakKeyDictionary[Restartable, int] = weakref.WeakKeyDictionar
 
 
 def note(made: Restartable) -> None:
-    """`made` has agreed with the other ranks, after all objects that were noted before."""
+    """restart_lists() restarts `made`, after all objects that were noted before."""
     _objects[made] = next(_numbers)
 
 

@@ -3,12 +3,4 @@
 
 from __future__ import annotations
 
-from hipress.tensorflow.keras.elastic import (
-    CommitStateCallback,
-    KerasState,
-    UpdateBatchStateCallback,
-    UpdateEpochStateCallback,
-    run,
-)
-
-__all__ = ["CommitStateCallback", "KerasState", "UpdateBatchStateCallback", "UpdateEpochStateCallback", "run"]
+from hipress.tensorflow.keras.elastic import *  # noqa: F403

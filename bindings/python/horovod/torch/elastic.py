@@ -3,34 +3,4 @@
 
 from __future__ import annotations
 
-from hipress.torch.elastic import (
-    ElasticSampler,
-    LRSchedulerStateHandler,
-    ModelStateHandler,
-    ObjectState,
-    OptimizerStateHandler,
-    SamplerStateHandler,
-    State,
-    StateHandler,
-    TorchState,
-    get_handler_registry,
-    run,
-    run_fn,
-    set_handler_registry,
-)
-
-__all__ = [
-    "ElasticSampler",
-    "LRSchedulerStateHandler",
-    "ModelStateHandler",
-    "ObjectState",
-    "OptimizerStateHandler",
-    "SamplerStateHandler",
-    "State",
-    "StateHandler",
-    "TorchState",
-    "get_handler_registry",
-    "run",
-    "run_fn",
-    "set_handler_registry",
-]
+from hipress.torch.elastic import *  # noqa: F403

@@ -51,9 +51,9 @@ class Discovery:
         self._kill_at = 0.0
         self._complaint = ""
         self.hosts: dict[str, int] = {}
-        """What the last run that ended well has printed."""
+        """The hosts of the last run that ended well."""
         self.sentences: list[str] = []
-        """What the launcher is to say."""
+        """Sentences for the launcher to print."""
 
     def first(self) -> dict[str, int]:
         """Waits for the first run, and returns the hosts. Raises InvalidArgument if it fails or hangs."""

@@ -198,4 +198,4 @@ def _patience(environ: Mapping[str, str]) -> float:
         seconds = -1.0
     if not 0 < seconds < 1e9:
         raise InvalidArgument(f"{TIMEOUT}={text}: expected a number of seconds above 0")
-    return 2 * seconds + _GREETING  # longer than the launcher, which says what is missing
+    return 2 * seconds + _GREETING  # the launcher's own deadline is shorter, and its error says more

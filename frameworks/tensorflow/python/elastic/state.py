@@ -11,8 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from hipress import runtime
-from hipress.adapter.codec_states import load_own_states, own_states
-from hipress.adapter.lists.moved_states import move_states, squared_norm
+from hipress.adapter.lists.moved_states import CommittedStates
 from hipress.elastic import ObjectState, State, run_fn
 from hipress.elastic.running import reset
 from hipress.errors import InvalidArgument, Unsupported
@@ -109,8 +108,7 @@ class TensorFlowKerasState(_VariablesState):
         if not getattr(self.optimizer, "built", True):
             self.optimizer.build(model.trainable_variables)
         self._tensors = _list_of(self.optimizer, model.trainable_variables)
-        self._codecs: dict[str, NDArray[Any]] = {}  # empty: it was in no world yet
-        self._codecs_of: Any = None  # the engine that had these states
+        self._codecs = None if self._tensors is None else CommittedStates(self._tensors)
         super().__init__(**kwargs)
 
     def _tracked(self) -> Sequence[Any]:
@@ -122,37 +120,28 @@ class TensorFlowKerasState(_VariablesState):
 
     def save(self) -> None:
         super().save()
-        self._keep_codecs()
+        self.before_reset()
 
     def restore(self) -> None:
         super().restore()
-        # After a loss the next world gets the states in sync().
-        if self._codecs and self._tensors is not None and not runtime.has_failed() and self._is_current():
-            load_own_states(self._tensors, self._codecs)
+        if self._codecs is not None:
+            self._codecs.restore()
 
     def sync(self) -> None:
-        if self._tensors is not None and len(self._tensors):
-            if not self._codecs or self._is_current():
-                self._keep_codecs()
-            move_states(self._tensors, self._codecs)
+        if self._codecs is not None:
+            self._codecs.sync()
         super().sync()
-        self._keep_codecs()
+        self.before_reset()
 
     def before_reset(self) -> None:
-        self._keep_codecs()
+        if self._codecs is not None:
+            self._codecs.save()
 
     def position(self) -> list[int]:
         return [] if self._tensors is None else [self._tensors.steps_taken()]
 
     def residual(self) -> float:
-        return squared_norm(self._codecs)
-
-    def _keep_codecs(self) -> None:
-        if self._tensors is not None and len(self._tensors):
-            self._codecs, self._codecs_of = own_states(self._tensors), self._tensors.engine
-
-    def _is_current(self) -> bool:
-        return self._tensors is not None and self._codecs_of is self._tensors.engine
+        return 0.0 if self._codecs is None else self._codecs.residual()
 
 
 def _is_keras(variable: Any) -> bool:

@@ -8,9 +8,7 @@ from typing import Any
 
 import torch
 
-from hipress import runtime
-from hipress.adapter.codec_states import load_own_states, own_states
-from hipress.adapter.lists.moved_states import move_states, squared_norm
+from hipress.adapter.lists.moved_states import CommittedStates
 from hipress.adapter.objects import broadcast_object
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
 from hipress.torch.elastic.sampler import ElasticSampler
@@ -91,54 +89,41 @@ class OptimizerStateHandler(StateHandler):
 
     def __init__(self, value: Any) -> None:
         super().__init__(value)
-        self._codecs: dict[str, Any] = {}  # empty: it was in no world yet
-        self._codecs_of: Any = None  # the engine that had these states
-        self.save()
+        self.set_value(value)
+
+    def set_value(self, value: Any) -> None:
+        self._tensors: GradientSynchronizer | None = None
+        self._codecs: CommittedStates | None = None
+        if isinstance(value, DistributedTorchOptimizer):
+            self._tensors = value._hipress.synchronizer
+            self._codecs = CommittedStates(self._tensors)
+        super().set_value(value)
 
     def save(self) -> None:
         self._saved = copy.deepcopy(self.value.state_dict())
-        self._save_codecs()
+        self.before_reset()
 
     def restore(self) -> None:
         # load_state_dict() takes the tensors themselves into the optimizer, which would change the copy.
         self.value.load_state_dict(copy.deepcopy(self._saved))
-        tensors = self._list()
-        # After a loss the next world gets the states in sync().
-        if self._codecs and tensors is not None and not runtime.has_failed() and self._is_of(tensors):
-            load_own_states(tensors, self._codecs)
+        if self._codecs is not None:
+            self._codecs.restore()
 
     def sync(self) -> None:
         broadcast_optimizer_state(self.value, root_rank=0)
-        tensors = self._list()
-        if tensors is not None:
-            if not self._codecs or self._is_of(tensors):
-                self._save_codecs()
-            move_states(tensors, self._codecs)
+        if self._codecs is not None:
+            self._codecs.sync()
         self.save()
 
     def before_reset(self) -> None:
-        self._save_codecs()
+        if self._codecs is not None:
+            self._codecs.save()
 
     def steps(self) -> list[int]:
-        tensors = self._list()
-        return [] if tensors is None else [tensors.steps]
+        return [] if self._tensors is None else [self._tensors.steps]
 
     def residual(self) -> float:
-        return squared_norm(self._codecs)
-
-    def _list(self) -> GradientSynchronizer | None:
-        if not isinstance(self.value, DistributedTorchOptimizer):
-            return None
-        tensors = self.value._hipress.synchronizer
-        return tensors if len(tensors) else None
-
-    def _save_codecs(self) -> None:
-        tensors = self._list()
-        if tensors is not None:
-            self._codecs, self._codecs_of = own_states(tensors), tensors.engine
-
-    def _is_of(self, tensors: GradientSynchronizer) -> bool:
-        return self._codecs_of is tensors.engine
+        return 0.0 if self._codecs is None else self._codecs.residual()
 
 
 _handler_registry: list[tuple[type, type[StateHandler]]] = [
