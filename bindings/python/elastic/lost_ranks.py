@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -40,6 +40,12 @@ def note(gathered: Iterable[Mapping[str, Any]]) -> None:
     """All ranks have committed: each has its process, its position, and the squared norm of its residuals."""
     global _last
     _last = list(gathered)
+
+
+def leave_out(ranks: Collection[int]) -> None:
+    """The next world lacks these ranks, but they are only late: they have what they had not sent."""
+    global _last
+    _last = [each for rank, each in enumerate(_last) if rank not in ranks]
 
 
 def count(present: Iterable[int], *, says: bool) -> None:

@@ -4,27 +4,19 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from hipress import runtime
-from hipress.adapter.lists.restarting import restart_lists
-from hipress.elastic import lost_ranks
 from hipress.elastic.interrupts import HostsUpdatedInterrupt
 from hipress.elastic.state import State
-from hipress.errors import CorruptPayload, HipressError, PeerLost, Timeout, TransportError
-from hipress.launch.worlds.seat import Seat, seat
+from hipress.elastic.worlds import MOST_WORLDS, ends_world, meet, reset
+from hipress.errors import HipressError
+from hipress.launch.worlds.seat import seat
 from hipress.log import logger
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
 _AnyState = TypeVar("_AnyState", bound=State)
-
-#: So many worlds may end in a row without a commit before the error that ended the last one ends the job.
-_MOST_WORLDS = 8
-#: The errors that come from other ranks, or from the network.
-_FROM_OTHERS = (CorruptPayload, PeerLost, Timeout, TransportError)
 
 
 class _Error(Protocol):
@@ -59,7 +51,7 @@ def run_fn(
 
     def wrapper(state: _AnyState, *args: _P.args, **kwargs: _P.kwargs) -> _Result:
         own = seat()
-        worlds_left, commits, skip_sync, changes = _MOST_WORLDS, -1, False, False
+        worlds_left, commits, skip_sync, changes = MOST_WORLDS, -1, False, False
         while True:
             try:
                 if changes:
@@ -67,7 +59,7 @@ def run_fn(
                     state.on_reset()
                     changes = False
                 if own is not None:
-                    _meet(own)
+                    meet(own)
                 if own is not None or not skip_sync:  # in another world codecs' states move, at least
                     state.sync()
                 result = func(state, *args, **kwargs)
@@ -79,10 +71,10 @@ def run_fn(
                 state.before_reset()
             except Exception as error:
                 failure = find_error(error)
-                if failure is None or not _ends_world(failure, own):
+                if failure is None or not ends_world(failure, own):
                     raise
                 if own is not None:
-                    worlds_left = worlds_left - 1 if own.commits == commits else _MOST_WORLDS
+                    worlds_left = worlds_left - 1 if own.commits == commits else MOST_WORLDS
                     commits, own.why = own.commits, str(failure)
                     if worlds_left == 0:
                         raise
@@ -91,29 +83,3 @@ def run_fn(
                 state.restore()
 
     return cast("Callable[Concatenate[_AnyState, _P], _Result]", functools.update_wrapper(wrapper, func))
-
-
-def _ends_world(error: HipressError, own: Seat | None) -> bool:
-    """Whether the job can go on after it, in another world: an operation among the ranks has failed."""
-    if type(error) is HipressError:
-        return True  # a program raises it by hand, as Horovod's HorovodInternalError
-    # Errors of the other ranks and of the network. The engine may hear of them later than the operation.
-    return own is not None and (isinstance(error, _FROM_OTHERS) or runtime.has_failed())
-
-
-def reset() -> None:
-    """Leaves the world of these ranks, and comes into the next one."""
-    runtime.shutdown()
-    runtime.init()
-
-
-def _meet(own: Seat) -> None:
-    """All ranks of a world have come to their training function. From here on the commits of rank 0 count. The ranks
-    agree on the gradients of their optimizers."""
-    process = runtime.current()
-    gathered = process.engine.allgather("processes", json.dumps([own.number, own.commits]).encode())
-    processes = [json.loads(each) for each in gathered]
-    own.commits = max(commits for _, commits in processes)
-    lost_ranks.count([number for number, _ in processes], says=process.place.rank == 0)
-    restart_lists()
-    own.has_met = True

@@ -40,6 +40,10 @@ class ReplicaCheck:
         self._counted = counted
         self._last = 0
 
+    def skip_to(self, step: int) -> None:
+        """This rank has got the parameters of another one after this step."""
+        self._last = step
+
     def after(self, step: int) -> None:
         """All ranks call it between step number `step`, counted from 1, and the next one. Raises Mismatch."""
         if self._every and step // self._every > self._last // self._every:

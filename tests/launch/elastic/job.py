@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -42,11 +42,13 @@ class Job:
         codec: str = "onebit",
         steps: int = 60,
         path: str = "",
+        last: Sequence[str] = ("5",),
     ) -> None:
+        """`last`: the last arguments of the training."""
         self.folder = folder
         self.process: subprocess.Popen[bytes] = start(
             *options,
-            *(sys.executable, training, str(folder), codec, str(steps), "5"),
+            *(sys.executable, training, str(folder), codec, str(steps), *last),
             env={"OMP_NUM_THREADS": "1", "PATH": path or os.environ["PATH"]},
         )
 

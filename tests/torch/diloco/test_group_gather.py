@@ -35,9 +35,8 @@ def _sent(folder: str, adaptive: bool) -> tuple[int, int, int]:
     with process_group(folder) as (rank, _):
         shapes = {"a.weight": (512, 1024), "b.weight": (1024, 512), "a.bias": (512,), "b.bias": (1024,)}
         parameters = {name: torch.zeros(shape) for name, shape in shapes.items()}
-        averaging = SparseAveraging(
-            GroupRanks(dist.group.WORLD), parameters, [list(shapes)], SparseLoCo(adaptive=adaptive)
-        )
+        averaging = SparseAveraging(parameters, [list(shapes)], SparseLoCo(adaptive=adaptive))
+        averaging.enter(GroupRanks(dist.group.WORLD))
         generator = torch.Generator().manual_seed(rank)
         values = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
         message = averaging._messages[0]
@@ -102,9 +101,8 @@ def test_training_goes_on_while_messages_travel(tmp_path: Path) -> None:
 
 def _announces_too_much(folder: str) -> str:
     with process_group(folder) as (rank, _):
-        averaging = SparseAveraging(
-            GroupRanks(dist.group.WORLD), {"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo(adaptive=False)
-        )
+        averaging = SparseAveraging({"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo(adaptive=False))
+        averaging.enter(GroupRanks(dist.group.WORLD))
         averaging.start(0, {"w": torch.randn(70, 70)}, 0)()
         before = averaging.residuals()["w"].clone()
         honest: Any = group_gather._used
@@ -129,7 +127,8 @@ def test_a_size_that_no_message_has_is_refused(tmp_path: Path) -> None:
 
 def _silent(folder: str) -> str:
     with process_group(folder, timeout=6.0) as (rank, _):
-        averaging = SparseAveraging(GroupRanks(dist.group.WORLD), {"w": torch.zeros(9, 9)}, [["w"]], SparseLoCo())
+        averaging = SparseAveraging({"w": torch.zeros(9, 9)}, [["w"]], SparseLoCo())
+        averaging.enter(GroupRanks(dist.group.WORLD))
         over = Path(folder, "over")
         if rank == 1:
             _until(over)

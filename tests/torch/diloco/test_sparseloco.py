@@ -267,7 +267,8 @@ def test_a_nan_reaches_every_rank_and_no_residual() -> None:
 
 def _until_a_rank_leaves() -> bool:
     hp.init()
-    averaging = SparseAveraging(EngineRanks(), {"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo())
+    averaging = SparseAveraging({"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo())
+    averaging.enter(EngineRanks())
     averaging.start(0, {"w": torch.randn(70, 70)}, 0)()
     if hp.rank() == 1:
         hp.shutdown()

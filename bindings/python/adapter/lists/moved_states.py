@@ -9,7 +9,7 @@ random values, and the factors of PowerSGD from rank 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,12 @@ class CommittedStates:
         """Goes back to the copy. After a loss it does nothing: sync() gives the next world the copy."""
         if self._states and not runtime.has_failed() and self._is_current():
             load_own_states(self._tensors, self._states)
+
+    def drop(self, names: Collection[str]) -> None:
+        """Forgets what the codecs of these tensors keep, in the copy."""
+        for name in names:
+            for key in [key for key in self._states if key.startswith((f"{name}/", f"{name}:unsent"))]:
+                del self._states[key]
 
     def sync(self) -> None:
         """Moves the states into the world of the current engine. All ranks call it between the same steps."""

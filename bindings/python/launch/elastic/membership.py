@@ -9,8 +9,10 @@ that have the state, by commits and old ranks, then new ones.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hipress.launch.elastic.rounds import Rounds, RoundTerms
 from hipress.launch.worlds.messages import Message
 
 #: Seconds between two questions to processes that a new world waits for.
@@ -42,6 +44,7 @@ class Member:
     rank: int | None = None  # in the last world that it was in
     finished: bool = False
     leaves: bool = False  # it is to have no place in the next world
+    missed: int | None = None  # exchanges of the others since they left it out, because it was late; None: it is in
     out: bool = False  # it knows that it has no place any more
     heard: float = 0.0  # when it gave the last sign of life, while a world waits for it
     pinged: float = 0.0
@@ -65,6 +68,7 @@ class Membership:
         self._next: list[Member] = []  # its processes
         self._waits_since = now
         self._said_too_few = False
+        self._rounds = Rounds()
         self.is_finishing = False
         """Whether a process has ended its training well: no new ones come in."""
         self.failure = ""
@@ -95,6 +99,7 @@ class Membership:
             self._end(member)
         if number in self._world and world == self.worlds and not self._is_over:
             self._end_world(why or "its ranks have made room for others", now)
+        self._end_round(now)  # it may have waited for this process
         self._go_on(now)
         self._tell_news()
 
@@ -113,13 +118,26 @@ class Membership:
         local: Counter[str] = Counter()
         sizes = Counter(member.host for member in self._next)
         for rank, member in enumerate(self._next):
-            member.asks, member.rank = False, rank
+            member.asks, member.rank, member.missed = False, rank, None
             place: Message = {"rank": rank, "size": len(self._next), "local_rank": local[member.host]}
             place |= {"local_size": sizes[member.host], "host": host, "port": port}
             self.outbox.append((member.number, {"kind": "place", "world": world, **place}))
             local[member.host] += 1
         self._said_too_few = False
+        self._rounds.begin_world(now)
         self._tell_news()
+
+    def here(self, number: int, world: int, terms: RoundTerms | None, now: float) -> None:
+        """A process has come to an exchange of its world. `terms`: None: its own training has ended."""
+        if world != self.worlds or self._is_over or number not in self._world:
+            self.outbox.append((number, {"kind": "go", "world": world, "room": True, "late": []}))
+            return
+        if not self._rounds.here:
+            self._waits_since = now
+            for member in self._members.values():
+                member.heard = now
+        self._rounds.come(number, terms, now)
+        self._end_round(now)
 
     def alive(self, number: int, now: float) -> None:
         """A process has answered."""
@@ -166,10 +184,11 @@ class Membership:
         if not self._is_waiting():
             return
         awaited = self._awaited(now)
+        self._end_round(now)
         for member in awaited:
             if not member.host:
                 continue
-            if now - member.heard > LIFE or now - self._waits_since > self._sizes.timeout:
+            if now - member.heard > LIFE or (self.worlds and now - self._waits_since > self._sizes.timeout):
                 self.lost.append(member.number)
                 self.gone(member.number, f"has not answered for {LIFE:g} s", now)
             elif now - member.pinged >= PING_INTERVAL:
@@ -183,10 +202,12 @@ class Membership:
 
     def next_time(self, now: float) -> float | None:
         """When to call tick(); None: after the next event."""
-        return now + PING_INTERVAL if self._is_waiting() and not self.failure else None
+        if not self._is_waiting() or self.failure:
+            return None
+        return min(now + PING_INTERVAL, self._rounds.end)
 
     def _is_waiting(self) -> bool:
-        return self._leader is not None or (self._is_over and any(self._asking()))
+        return self._leader is not None or bool(self._rounds.here) or (self._is_over and any(self._asking()))
 
     def _asking(self) -> list[Member]:
         return [member for member in self._members.values() if member.asks]
@@ -195,9 +216,11 @@ class Membership:
         """The processes for which the next world waits."""
         if self._leader is not None:
             return [self._leader]
+        if self._rounds.here:
+            return self._missing()
         if self.worlds:
             of_world = (self._members.get(number) for number in self._world)
-            return [member for member in of_world if member and not (member.asks or member.finished or member.out)]
+            return [member for member in of_world if member and not (member.asks or _is_free(member))]
         enough = now - self._waits_since > self._sizes.first and len(self._asking()) >= self._sizes.least
         return [] if enough else [member for member in self._members.values() if not member.asks]
 
@@ -205,10 +228,49 @@ class Membership:
         if self._is_over:
             return
         self._is_over, self._waits_since = True, now
+        self._release(room=True)
         for number in self._world:
             if number in self._members:
                 self._members[number].heard = now
                 self.outbox.append((number, {"kind": "over", "world": self.worlds, "why": why}))
+
+    def _missing(self) -> list[Member]:
+        """The processes for which the round waits: others of the world, or those that have been late too often."""
+        of_world = (self._members.get(number) for number in self._world if number not in self._rounds.here)
+        missing = [member for member in of_world if member and not _is_free(member)]
+        return missing or [member for member in self._members.values() if self._is_overdue(member)]
+
+    def _is_overdue(self, member: Member) -> bool:
+        """Whether the others may not go on without this late process any longer."""
+        missed = -1 if member.missed is None else member.missed
+        return missed >= self._rounds.most_late and not (member.asks or member.finished)
+
+    def _end_round(self, now: float) -> None:
+        """Answers the processes that are at an exchange, if all are there, or if the others have had their time."""
+        if not self._rounds.here:
+            return
+        missing = self._missing()
+        if missing and (now < self._rounds.end or any(member.missed is not None for member in missing)):
+            return
+        if missing:
+            for member in missing:
+                member.missed = 0
+            ranks = ", ".join(str(member.rank) for member in missing)
+            self.sentences.append(f"rank {ranks} of world {self.worlds} is late: the others go on without it")
+            self._release(room=True, late=[member.rank for member in missing])
+            self._end_world(f"rank {ranks} is late", now)
+            return
+        room = self._others_wait() or any(self._members[each].leaves for each in self._world if each in self._members)
+        self._release(room=room)
+        self._rounds.ended(now)
+        if not room:
+            for member in self._members.values():
+                member.missed = None if member.missed is None else member.missed + 1
+
+    def _release(self, *, room: bool, late: Iterable[int | None] = ()) -> None:
+        for number in self._rounds.here:
+            self.outbox.append((number, {"kind": "go", "world": self.worlds, "room": room, "late": list(late)}))
+        self._rounds.clear()
 
     def _go_on(self, now: float) -> None:
         """Begins the next world if all that it needs is there."""
@@ -243,19 +305,27 @@ class Membership:
 
     def _tell_news(self, leaving: Member | None = None) -> None:
         """Tells the ranks that others wait, or that one of them is to leave."""
-        room = self._sizes.most - len(self._world)
-        waiting = any(member.rank is None for member in self._asking()) and room > 0 and not self.is_finishing
-        if self._is_over or not (waiting or leaving is not None):
+        if self._is_over or not (self._others_wait() or leaving is not None):
             return
         for number in self._world:
             if number in self._members:
                 self.outbox.append((number, {"kind": "news", "world": self.worlds}))
+
+    def _others_wait(self) -> bool:
+        late = any(member.missed is not None for member in self._asking())
+        new = any(member.rank is None for member in self._asking()) and len(self._world) < self._sizes.most
+        return late or (new and not self.is_finishing)
 
     def _end(self, member: Member) -> None:
         why = "it is to leave" if member.leaves else "the training has finished"
         member.asks, member.out = False, True
         self.outbox.append((member.number, {"kind": "end", "why": why}))
         self.ended.append(member.number)
+
+
+def _is_free(member: Member) -> bool:
+    """Whether no other process waits for it."""
+    return member.finished or member.out or member.missed is not None
 
 
 def _place_in_line(member: Member) -> tuple[int, float, int]:

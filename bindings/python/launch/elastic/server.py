@@ -12,6 +12,7 @@ from functools import partial
 
 from hipress.errors import CorruptPayload
 from hipress.launch.elastic.membership import Membership
+from hipress.launch.elastic.rounds import RoundTerms
 from hipress.launch.worlds.messages import Lines, Message, encoded, keep_alive, proof
 
 _RECEIVED_AT_ONCE = 1 << 16
@@ -129,6 +130,9 @@ class MembershipServer:
             self._membership.serves(
                 number, int(message["world"]), self._address_of(connection), int(message["port"]), now
             )
+        elif kind == "here":
+            terms = message["terms"]
+            self._membership.here(number, int(message["world"]), RoundTerms(*terms) if terms else None, now)
         elif kind == "alive":
             self._membership.alive(number, now)
         elif kind == "finished":

@@ -6,6 +6,7 @@ token. Then a process sends
 
     {"kind": "ask", "world": 3, "commits": 7, "why": "..."}  it wants a place in the next world; 0: it was in none
     {"kind": "serves", "world": 4, "port": 1}                 it is rank 0 of this world, and listens
+    {"kind": "here", "world": 4, "terms": [2, 0.1, 1]}        it has come to an exchange, see RoundTerms; or null
     {"kind": "alive"}                                         the answer to "ping"
     {"kind": "finished"}                                      its training has ended well
 
@@ -15,6 +16,7 @@ and the launcher
     {"kind": "place", "world": 4, ...}   the process' place in the world, see placed()
     {"kind": "over", "world": 4, "why"}  the world has lost a process; a process in init() asks again
     {"kind": "news", "world": 4}         other processes wait: ask after the next commit
+    {"kind": "go", "world": 4, "room", "late"}   all that take part are here; "room": ask for another world instead
     {"kind": "ping"}                     a process that trains answers, too
     {"kind": "end", "why": "..."}        there is no place for this process any more
 """

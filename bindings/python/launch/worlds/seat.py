@@ -8,7 +8,8 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from hipress.errors import CorruptPayload, HipressError, InvalidArgument, PeerLost, Timeout
 from hipress.launch.rendezvous.place import Rendezvous
@@ -22,6 +23,9 @@ SOURCE = "hipress run --elastic"
 #: Seconds for the launcher's first words.
 _GREETING = 30.0
 _RECEIVED_AT_ONCE = 1 << 16
+
+_Answer = TypeVar("_Answer")
+_Answers: TypeAlias = queue.SimpleQueue[_Answer | HipressError | SystemExit]
 _EXPECTED = "host:port with a port from 1 to 65535, as hipress run --elastic sets it"
 
 
@@ -50,7 +54,8 @@ class Seat:
         self.when_over: Callable[[str], None] = lambda _why: None
         self._token, self._patience = token, patience
         self._over = ""  # why the world is over
-        self._places: queue.SimpleQueue[Rendezvous | HipressError | SystemExit] = queue.SimpleQueue()
+        self._places: _Answers[Rendezvous] = queue.SimpleQueue()
+        self._answers: _Answers[Message] = queue.SimpleQueue()  # of "here"
         self._served: tuple[int, socket.socket] | None = None
         self._lines = Lines()
         self._sending = threading.Lock()
@@ -73,15 +78,17 @@ class Seat:
         """
         self._send({"kind": "ask", "world": self.world, "commits": self.commits, "why": self.why})
         self.why = ""
-        try:
-            # The launcher has the deadline, and says why. It ends this process, too.
-            answer = self._places.get(timeout=self._patience)
-        except queue.Empty:
-            raise Timeout(f"hipress run has given process {self.number} no rank in {self._patience:g} s") from None
-        if not isinstance(answer, Rendezvous):
-            self._places.put(answer)  # for every later question
-            raise answer
-        return answer
+        return self._awaited(self._places)
+
+    def is_here(self, terms: Sequence[float] | None) -> list[int] | None:
+        """Says that this rank has come to an exchange, and waits for the others of its world.
+
+        `terms`: of RoundTerms; None: this rank's training has ended. Returns None if the exchange begins. Otherwise
+        there is to be another world, and the result lists the ranks that were late. Raises as next_place().
+        """
+        self._send({"kind": "here", "world": self.world, "terms": terms})
+        answer = self._awaited(self._answers)
+        return list(answer["late"]) if answer["room"] else None
 
     def is_over(self, world: int) -> str:
         """Why this world is over; empty: as far as this process has heard, it is not."""
@@ -90,6 +97,17 @@ class Seat:
     def finish(self) -> None:
         """The training has ended well."""
         self._send({"kind": "finished"})
+
+    def _awaited(self, answers: _Answers[_Answer]) -> _Answer:
+        try:
+            # The launcher has the deadline, and says why. It ends this process, too.
+            answer = answers.get(timeout=self._patience)
+        except queue.Empty:
+            raise Timeout(f"hipress run has not answered process {self.number} in {self._patience:g} s") from None
+        if isinstance(answer, BaseException):
+            answers.put(answer)  # for every later question
+            raise answer
+        return answer
 
     def _send(self, message: Message) -> None:
         try:
@@ -115,6 +133,7 @@ class Seat:
         except (OSError, HipressError, KeyError, TypeError, ValueError) as error:
             lost = PeerLost(f"process {self.number} has lost its connection to hipress run: {error}")
             self._places.put(lost)
+            self._answers.put(lost)
 
     def _take(self, message: Message) -> None:
         kind = message["kind"]
@@ -129,6 +148,8 @@ class Seat:
             self.when_over(self._over)
         elif kind == "news" and message["world"] == self.world:
             self.news = time.time()
+        elif kind == "go":
+            self._answers.put(message)
         elif kind == "end":
             logger().info(f"process {self.number} leaves the job: {message['why']}")
             self._places.put(SystemExit(0))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hipress import runtime
 from hipress.adapter.lists.moved_states import CommittedStates
 from hipress.elastic import ObjectState, State, run_fn
-from hipress.elastic.running import reset
+from hipress.elastic.worlds import reset
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.tensorflow import operators
 from hipress.tensorflow.failures import own_error

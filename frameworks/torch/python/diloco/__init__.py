@@ -6,7 +6,8 @@ average of all ranks' pseudo-gradients drives one step of an outer optimizer, fr
 """
 
 from hipress.torch.diloco.diloco import DiLoCo
+from hipress.torch.diloco.members.quorum import Quorum
 from hipress.torch.diloco.presets import PRESETS, Preset
 from hipress.torch.diloco.sparseloco import SparseLoCo
 
-__all__ = ["PRESETS", "DiLoCo", "Preset", "SparseLoCo"]
+__all__ = ["PRESETS", "DiLoCo", "Preset", "Quorum", "SparseLoCo"]

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import torch
 
+from hipress.adapter.lists import restarting
+from hipress.adapter.lists.moved_states import CommittedStates
 from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.launch.worlds.seat import seat
 from hipress.torch.scaling.loss_scale import UNSCALED
 from hipress.torch.synchronizer import GradientSynchronizer
+
+if TYPE_CHECKING:
+    from hipress.torch.diloco.ranks import Ranks
 
 Values: TypeAlias = dict[str, torch.Tensor]
 
@@ -20,6 +26,10 @@ class Averaging(Protocol):
 
     #: Whether load_codec_states() takes what any codec has held back, also if this one holds nothing back.
     takes_codec_states: bool
+
+    def enter(self, ranks: Ranks) -> None:
+        """Agrees with all ranks, before the first exchange; in an elastic job in each world, and what this rank has not
+        sent moves along."""
 
     def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
         """Begins with the average of `values`, which nothing else touches; returns what waits for it.
@@ -43,18 +53,60 @@ class Averaging(Protocol):
         changes nothing then."""
 
 
+class MovableAveraging(Averaging, Protocol):
+    """One over HiPress' engine, whose ranks may change: what it has not sent moves along."""
+
+    def keep(self) -> None:
+        """An exchange has ended: from here on the next one begins again if it fails."""
+
+    def drop(self, names: Collection[str]) -> None:
+        """The others have used the averages of these values in an exchange that has failed here, so nobody knows what
+        is unsent."""
+
+    def residual(self) -> float:
+        """The squared norm of what this rank had not sent when keep() was called."""
+
+
 class DenseAveraging:
     """Each value, as it is or with a codec of the engine."""
 
     takes_codec_states = False
 
     def __init__(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> None:
+        self._shapes = {f"diloco.{name}": (each.shape, each.dtype) for name, each in parameters.items()}
         self.synchronizer = GradientSynchronizer(
-            [(f"diloco.{name}", torch.empty(each.shape, dtype=each.dtype)) for name, each in parameters.items()],
+            self._like(),
             SynchronizationOptions(codec=codec, topology=topology),
             scaler=UNSCALED,
+            waits=restarting.waits_for_world(),
         )
+        restarting.note(self)
+        self._kept = CommittedStates(self.synchronizer)
         self._indices = {name: index for index, name in enumerate(parameters)}
+
+    def _like(self) -> list[tuple[str, torch.Tensor]]:
+        return [(name, torch.empty(shape, dtype=dtype)) for name, (shape, dtype) in self._shapes.items()]
+
+    def restart(self) -> None:
+        """See Restartable."""
+        self.synchronizer.restart_with(self._like())
+
+    def enter(self, ranks: Ranks) -> None:
+        """See Averaging."""
+        if seat() is not None:
+            self._kept.sync()
+
+    def keep(self) -> None:
+        """See MovableAveraging."""
+        self._kept.save()
+
+    def drop(self, names: Collection[str]) -> None:
+        """See MovableAveraging."""
+        self._kept.drop([f"diloco.{name}" for name in names])
+
+    def residual(self) -> float:
+        """See MovableAveraging."""
+        return self._kept.residual()
 
     def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
         """See Averaging. The engine counts by itself."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch.diloco.members.quorum import Quorum
 from hipress.torch.diloco.shards import check_sharding
 from hipress.torch.diloco.sparseloco import SparseLoCo
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
@@ -17,6 +18,17 @@ def checked_mix(mix: float) -> float:
     if not isinstance(mix, (int, float)) or isinstance(mix, bool) or not 0.0 <= mix < 1.0:
         raise InvalidArgument(f"mix={mix!r}: give a number from 0 to below 1; with 1 ranks would never meet")
     return float(mix)
+
+
+def checked_quorum(quorum: object, *, is_elastic: bool) -> Quorum | None:
+    """Raises InvalidArgument for one that is none, and where no rank may be late."""
+    if quorum is None:
+        return None
+    if not is_elastic:
+        raise InvalidArgument(
+            f"quorum={quorum!r}: only in an elastic job over HiPress' engine (hipress run --elastic) ranks may be late"
+        )
+    return quorum if isinstance(quorum, Quorum) else Quorum(quorum)  # type: ignore[arg-type]
 
 
 def checked_topology(codec: object, topology: str | None) -> str:

@@ -4,27 +4,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import astuple
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 
 from hipress.adapter.not_copied import NotCopied
+from hipress.elastic import lost_ranks
+from hipress.elastic.worlds import meet
 from hipress.errors import HipressError, InvalidArgument, Mismatch, PeerLost, TransportError
+from hipress.launch.worlds.seat import seat
 from hipress.torch.diloco import state as states
-from hipress.torch.diloco.averaging import Averaging, DenseAveraging, Values
-from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, checked_topology, trained_parameters
+from hipress.torch.diloco.averaging import Averaging, DenseAveraging, MovableAveraging, Values
+from hipress.torch.diloco.checks import (
+    check_inner_optimizer,
+    checked_mix,
+    checked_quorum,
+    checked_topology,
+    trained_parameters,
+)
 from hipress.torch.diloco.codec_state import load_codecs, saved_codecs, unchanged_by_errors
 from hipress.torch.diloco.fragments import fragments_of
 from hipress.torch.diloco.group_ranks import GroupRanks
-from hipress.torch.diloco.inner_steps import InnerSteps
+from hipress.torch.diloco.members.meeting import Position, Shared, foremost, rebase, share_outer, untrained
+from hipress.torch.diloco.members.quorum import Quorum
+from hipress.torch.diloco.members.worlds import Worlds
 from hipress.torch.diloco.outer import OuterParameters, check_outer_optimizer
 from hipress.torch.diloco.presets import preset as preset_named
+from hipress.torch.diloco.progress import Progress
 from hipress.torch.diloco.ranks import EngineRanks, Ranks
 from hipress.torch.diloco.residual_state import residuals_for, saved_residuals
-from hipress.torch.diloco.roll_call import RollCall
+from hipress.torch.diloco.roll_call import Answer, RollCall, Said
 from hipress.torch.diloco.schedule import Schedule
 from hipress.torch.diloco.shards import described_shards, own_values, reshard
 from hipress.torch.diloco.skipped_steps import SkippedSteps
@@ -61,6 +74,13 @@ class DiLoCo(NotCopied):
             within each host, the ranks that have the same shards. None: the engine, after `hipress.torch.init()`.
         overlap_steps: τ, below H / P: steps that training takes before it needs an exchange's result.
         mix: α, from 0 to below 1: parameters become α × this rank's + (1 - α) × the outer ones.
+        weighted: the averages are weighted by what each rank has counted with count() since its last exchange.
+        quorum: in an elastic job: how long an exchange waits for late ranks; a number: Quorum(number). None: as long as
+            for any.
+
+    In an elastic job (`hipress run --elastic`), over the engine, no error comes from a rank that is lost: the others
+    repeat the exchange without it, and go on. A new rank begins with the others' outer parameters and number of steps,
+    at their next exchange. Averages are then weighted by each rank's inner steps since its last exchange.
 
     Raises InvalidArgument, Unsupported; Mismatch if the ranks' arguments differ; Timeout if a rank makes none. What an
     exchange raises (PeerLost, Timeout, CorruptPayload) comes from `inner_optimizer.step()`, and again from the next
@@ -81,8 +101,13 @@ class DiLoCo(NotCopied):
         group: dist.ProcessGroup | None = None,
         overlap_steps: int | None = None,
         mix: float | None = None,
+        weighted: bool = False,
+        quorum: Quorum | int | None = None,
     ) -> None:
         self._ranks: Ranks = EngineRanks() if group is None else GroupRanks(group)
+        own_seat = seat() if group is None else None
+        quorum = checked_quorum(quorum, is_elastic=own_seat is not None)
+        self._worlds = None if own_seat is None else Worlds(own_seat, quorum)
         chosen = preset_named(preset)
         fragments = chosen.fragments if fragments is None else fragments
         self._schedule = Schedule(
@@ -103,29 +128,28 @@ class DiLoCo(NotCopied):
         settings = {key: str(value) for key, value in self._settings().items()}
         settings["codec, topology"] = f"{codec}, {topology}"
         settings["the parameters' shards"] = described_shards(self._inner.values())
+        settings |= {"weighted": str(weighted), "quorum": str(quorum)}
         groups = [{k: v for k, v in each.items() if k != "params"} for each in outer_optimizer.param_groups]
-        self._ranks.agree(lambda: {**settings, "the outer optimizer": f"{type(outer_optimizer).__name__} {groups}"})
+        settings["the outer optimizer"] = f"{type(outer_optimizer).__name__} {groups}"
+        self._described = settings
+        self._progress = Progress(len(self._fragments))
+        self._counts_steps, self._is_weighted = not weighted, weighted or self._worlds is not None
+        self._error: HipressError | None = None
+        self._swapped = False
+        if self._worlds is None:
+            self._ranks.agree(lambda: settings)
         own = {name: own_values(each) for name, each in self._inner.items()}
         self._averaging: Averaging = (
-            SparseAveraging(self._ranks, own, self._fragments, codec)
+            SparseAveraging(own, self._fragments, codec)
             if isinstance(codec, SparseLoCo)
             else self._ranks.dense(own, codec, topology)
         )
-        self._roll_call = RollCall(self._ranks)
-        self._ranks.broadcast(model.state_dict())
         self._outer = OuterParameters(self._inner, outer_optimizer)
-        ranks = self._ranks
         self._check = ReplicaCheck(
-            lambda found: ranks.agree(lambda: found), self._outer.values.items, counted="exchange"
+            lambda found: self._ranks.agree(lambda: found), self._outer.values.items, counted="exchange"
         )
-        self._steps = InnerSteps()
-        self._exchanges = 0  # begun since the start of the training, before a checkpoint too
-        self._applied = 0
-        self._exchange: Exchange | None = None
-        self._error: HipressError | None = None
-        self._swapped = False
-        self._ranks.leaves_with(self._steps)
         self._skipped = SkippedSteps(inner_optimizer)
+        self._go_on(self._begin)
         self._hooks = [
             inner_optimizer.register_step_pre_hook(lambda *_: self._before_step()),
             inner_optimizer.register_step_post_hook(lambda *_: self._after_step()),
@@ -138,6 +162,20 @@ class DiLoCo(NotCopied):
             "overlap_steps": self._schedule.overlap_steps,
             "mix": self._mix,
         }
+
+    @property
+    def steps(self) -> int:
+        """Inner steps of the training so far. A rank that comes to an elastic job begins with the others' number."""
+        return self._progress.steps.taken
+
+    def count(self, tokens: float) -> None:
+        """Adds to what this rank has trained on since its last exchange: its weight in the next one, if DiLoCo() was
+        given weighted=True. All ranks count in one unit, such as tokens or samples."""
+        if self._counts_steps:
+            raise InvalidArgument("count() is for averages with weights: DiLoCo(..., weighted=True)")
+        if not isinstance(tokens, (int, float)) or isinstance(tokens, bool) or not 0 <= tokens < 2**53:
+            raise InvalidArgument(f"count({tokens!r}): give a number of at least 0")
+        self._progress.tokens.total += tokens
 
     @property
     def outer_optimizer(self) -> torch.optim.Optimizer:
@@ -174,15 +212,90 @@ class DiLoCo(NotCopied):
 
     def _after_step(self) -> None:
         self._skipped.after_step()
-        self._steps.taken += 1
+        self._progress.steps.taken += 1
+        if self._counts_steps:
+            self._progress.tokens.total += 1
         with self._leaving_on_errors():
-            if self._exchange is not None and self._exchange.due == self._steps.taken:
-                self._apply(self._exchange)
-            fragment = self._schedule.begins(self._steps.taken)
-            if fragment is not None:
-                exchange = self._begun(fragment)
-                if exchange.due == self._steps.taken:
-                    self._apply(exchange)
+            self._go_on(self._take_part)
+
+    def _go_on(self, action: Callable[[], None]) -> None:
+        """Calls `action()`, in an elastic job again in each next world until it has succeeded."""
+        if self._worlds is None:
+            action()
+        else:
+            self._worlds.go_on(action, self._enter)
+
+    def _begin(self) -> None:
+        """Comes together with the other ranks."""
+        if self._worlds is not None:
+            if self._progress.applied < 0:
+                self._enter()
+            return self._take_part()  # others that train may be at an exchange
+        self._averaging.enter(self._ranks)
+        self._roll_call = RollCall(self._ranks)
+        self._begin_alike()
+        self._ranks.leaves_with(self._progress.steps)
+
+    def _begin_alike(self) -> None:
+        """No rank has trained yet: all begin with rank 0's parameters and buffers."""
+        self._ranks.broadcast(self._model.state_dict())
+        self._outer.begin(self._inner)
+        self._progress.applied = 0
+
+    def _enter(self) -> None:
+        """Comes together with the ranks of the current world of an elastic job, and begins an exchange again that has
+        failed in the last one."""
+        assert self._worlds is not None
+        self._ranks = EngineRanks()
+        progress = self._progress
+        own = progress.position()
+        positions = [Position(*each) for each in meet(self._worlds.seat, astuple(own))]
+        self._ranks.agree(lambda: self._described)
+        root = foremost(positions)
+        if positions[root].applied < 0:
+            self._begin_alike()
+        elif any(each.is_behind(positions[root]) for each in positions):
+            shared = share_outer(self._model, self._outer, root)
+            if own.is_behind(positions[root]):
+                self._catch_up(shared)
+                progress.catch_up(positions[root])
+        self._averaging.enter(self._ranks)
+        self._roll_call = RollCall(self._ranks)
+        self._ranks.leaves_with(progress.steps)
+        self._worlds.seat.commits = progress.applied
+        self._check.skip_to(progress.applied)
+        if progress.exchange is not None:
+            self._begun(progress.exchange.fragment, progress.exchange.due)
+
+    @torch.no_grad()
+    def _catch_up(self, shared: Shared) -> None:
+        """Goes on from the parameters of others, which have used the averages of more exchanges."""
+        exchange = self._progress.exchange
+        sent = [] if exchange is None else self._fragments[exchange.fragment]
+        self._movable.drop(sent)
+        reshard(self._model)
+        rebase({name: own_values(self._inner[name]) for name in self._inner if name not in sent}, self._outer, shared)
+        self._outer.begin(shared.outer)
+        self._take_outer(sent)
+        if self._progress.applied < 0:
+            for name, each in untrained(self._model, self._outer).items():
+                each.copy_(shared.others[name])
+            self._write(self._outer.values)
+
+    @property
+    def _movable(self) -> MovableAveraging:
+        return cast("MovableAveraging", self._averaging)
+
+    def _take_part(self) -> None:
+        """What is to be done after the inner steps so far; if it has failed in one world, the rest of it."""
+        progress, taken = self._progress, self._progress.steps.taken
+        if progress.exchange is not None and progress.exchange.due <= taken:
+            self._apply(progress.exchange)
+        fragment = self._schedule.begins(taken)
+        if fragment is not None and progress.begun_after != taken:
+            exchange = self._begun(fragment, taken + self._schedule.overlap_steps)
+            if exchange.due == taken:
+                self._apply(exchange)
 
     @contextmanager
     def _leaving_on_errors(self) -> Iterator[None]:
@@ -201,34 +314,69 @@ class DiLoCo(NotCopied):
         """A rank that has ended with fewer steps looks like a lost one."""
         kind = Mismatch if _ENDED.search(str(error)) else type(error)
         return kind(
-            f"{error}. This rank waited for an exchange after {self._steps.taken} inner steps; if another one has "
+            f"{error}. This rank waited for an exchange after {self.steps} inner steps; if another one has "
             "ended with fewer, call DiLoCo.detach() on all ranks at the end of training: they then end together"
         )
 
-    def _begun(self, fragment: int, *, with_others: bool = False) -> Exchange:
-        """`with_others`: this rank's training has ended, and the others have said which fragment they exchange."""
-        answered = None if with_others else self._roll_call.call(fragment, self._steps.taken, self._applied)
+    def _called(self, fragment: int | None) -> Callable[[], Answer]:
+        """Says to the other ranks that this one begins with an exchange, or has ended its training (None)."""
+        progress = self._progress
+        next_fragment = progress.exchanges % len(self._fragments) if fragment is None else fragment
+        weight = progress.tokens.since(next_fragment) if self._is_weighted else 1.0
+        said = Said(fragment, progress.steps.taken, progress.applied, weight)
+        if self._worlds is None:
+            return self._roll_call.call(said)
+        self._worlds.await_others(trains=fragment is not None)
+        kept = self._movable.residual()
+        answered = self._roll_call.call(said._replace(process=self._worlds.seat.number, residual=kept))
+
+        def noted() -> Answer:
+            answer = answered()
+            lost_ranks.note(
+                {"process": each.process, "at": [each.applied], "residual": each.residual} for each in answer.said
+            )
+            return answer
+
+        return noted
+
+    def _begun(self, fragment: int, due: int, answer: Answer | None = None) -> Exchange:
+        """`answer`: this rank's training has ended, and the others have said which fragment they exchange."""
+        answered = None if answer is not None else self._called(fragment)
+        tokens, factor = self._progress.tokens.total, 1.0
+        if self._is_weighted:
+            if answered is not None:
+                answer, answered = answered(), None
+            factor = cast("Answer", answer).share_of(self._progress.tokens.since(fragment))
         values = {name: self._outer.pseudo_gradient(name, self._inner[name]) for name in self._fragments[fragment]}
-        arrived = self._averaging.start(fragment, values, self._exchanges)
-        self._exchanges += 1
+        if factor != 1.0:
+            for each in values.values():
+                each.mul_(factor)
+        arrived = self._averaging.start(fragment, values, self._progress.number)
 
         def averages() -> Values:
             if answered is not None:
                 answered()
             return arrived()
 
-        self._exchange = Exchange(fragment, self._steps.taken + self._schedule.overlap_steps, averages)
-        return self._exchange
+        exchange = Exchange(fragment, due, averages, tokens)
+        self._progress.begun(exchange)
+        return exchange
 
-    @torch.no_grad()
     def _apply(self, exchange: Exchange) -> None:
         averages = exchange.averages()
-        self._exchange = None
-        self._applied += 1
+        if self._worlds is not None:
+            self._movable.keep()
         self._outer.step(averages)
-        self._check.after(self._applied)
         reshard(self._model)
-        for name in averages:
+        self._take_outer(averages)
+        self._progress.used(exchange)
+        if self._worlds is not None:
+            self._worlds.seat.commits = self._progress.applied
+        self._check.after(self._progress.applied)
+
+    @torch.no_grad()
+    def _take_outer(self, names: Iterable[str]) -> None:
+        for name in names:
             inner = own_values(self._inner[name])
             inner.lerp_(self._outer.values[name].to(inner.device), 1.0 - self._mix)
 
@@ -260,12 +408,12 @@ class DiLoCo(NotCopied):
         parameters and the inner optimizer differ between ranks: every rank saves its own beside this. Raises what the
         exchange raises.
         """
-        if self._exchange is not None:
-            self._exchange.averages()
+        self._go_on(self._wait)
         own = self._ranks.rank, self._ranks.world
         residuals, codecs = saved_residuals(self._averaging.residuals(), *own), saved_codecs(self._averaging, *own)
-        counted = states.Counted(self._steps.taken, self._exchanges)
-        return states.saved(self._outer, self._settings(), counted, self._exchange, residuals, codecs)
+        progress = self._progress
+        counted = states.Counted(progress.steps.taken, progress.exchanges, progress.saved_tokens())
+        return states.saved(self._outer, self._settings(), counted, progress.exchange, residuals, codecs)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Goes on from `state`. On all ranks, between the same steps; an exchange that has begun is forgotten.
@@ -285,18 +433,23 @@ class DiLoCo(NotCopied):
             load_codecs(listed, self._averaging, rank, world)
             return states.described(listed)
 
-        if self._exchange is not None:
-            self._exchange.averages()
+        self._go_on(self._wait)
         with unchanged_by_errors(self._averaging):
             self._ranks.agree(described)
         first = state if isinstance(state, Mapping) else state[0]
         self._outer.load(first)
-        self._steps.taken = first["step"]
-        self._exchanges = states.exchanges_of(first, self._schedule.distance)
-        self._applied = 0
-        self._exchange = states.exchange_of(first)
+        progress = self._progress
+        progress.steps.taken = progress.begun_after = first["step"]
+        progress.exchanges, progress.applied = states.exchanges_of(first, self._schedule.distance), 0
+        progress.tokens.load(states.tokens_of(state, rank, world, len(self._fragments)))
+        progress.exchange = states.exchange_of(first, progress.tokens)
         if residuals[0] is not None:
             self._averaging.load_residuals(residuals[0])
+
+    def _wait(self) -> None:
+        """For the averages of an exchange that has begun."""
+        if self._progress.exchange is not None:
+            self._progress.exchange.averages()
 
     def detach(self) -> None:
         """Ends it on all ranks, and makes the inner optimizer a plain one again.
@@ -315,20 +468,21 @@ class DiLoCo(NotCopied):
         if self._error is not None:
             return
         with self._leaving_on_errors():
-            self._join_others()
-        self._exchange = None
+            self._go_on(self._join_others)
+        self._progress.exchange = None
         self._ranks.all_left()
+        if self._worlds is not None:
+            self._worlds.seat.finish()
 
     def _join_others(self) -> None:
-        if self._exchange is not None:
-            self._exchange.averages()
+        self._wait()
         while True:
-            fragment, applied = self._roll_call.call(None, self._steps.taken, self._applied)()
+            answer, exchange = self._called(None)(), self._progress.exchange
             # The others have used it before they began another exchange, or before they ended.
-            if self._exchange is not None and (fragment is not None or applied > self._applied):
-                self._apply(self._exchange)
-            if fragment is None:
+            if exchange is not None and (answer.fragment is not None or answer.applied > self._progress.applied):
+                self._apply(exchange)
+            if answer.fragment is None:
                 break
-            exchange = self._begun(fragment, with_others=True)
+            exchange = self._begun(answer.fragment, self._progress.steps.taken + self._schedule.overlap_steps, answer)
             if self._schedule.overlap_steps == 0:
                 self._apply(exchange)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from hipress.torch.process_groups.average import GroupAverage
 from hipress.torch.process_groups.dtypes import shape_of
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.scaling.loss_scale import UNSCALED
+
+if TYPE_CHECKING:
+    from hipress.torch.diloco.ranks import Ranks
 
 
 class GroupAveraging:
@@ -47,6 +50,9 @@ class GroupAveraging:
         shapes = {name: shape_of(each) for name, each in parameters.items()}
         self._average = GroupAverage(shapes, group, options)
         self._left_ranks = left_ranks
+
+    def enter(self, ranks: Ranks) -> None:
+        """See Averaging: the constructor has agreed."""
 
     def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
         """See Averaging."""

@@ -45,6 +45,12 @@ class OuterParameters:
             group["params"] = [copies[id(each)] for each in group["params"]]
 
     @torch.no_grad()
+    def begin(self, inner: Mapping[str, torch.Tensor]) -> None:
+        """Takes the values of the model."""
+        for name, each in self.values.items():
+            each.copy_(own_values(inner[name]))
+
+    @torch.no_grad()
     def pseudo_gradient(self, name: str, inner: torch.Tensor) -> torch.Tensor:
         """Outer minus inner values, on the host: the direction against which the inner steps went."""
         return torch.sub(self.values[name].detach(), own_values(inner).to("cpu")).contiguous()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 
 from hipress.errors import InvalidArgument
 from hipress.torch.diloco.averaging import Values
-from hipress.torch.diloco.ranks import Ranks
+from hipress.torch.diloco.ranks import Gather, Ranks
 from hipress.torch.tiles.layout import LONGEST
 from hipress.torch.tiles.message import SparseMessage
 
@@ -50,17 +50,36 @@ class SparseAveraging:
 
     takes_codec_states = False
 
-    def __init__(
-        self, ranks: Ranks, parameters: Mapping[str, torch.Tensor], fragments: list[list[str]], codec: SparseLoCo
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, torch.Tensor], fragments: list[list[str]], codec: SparseLoCo) -> None:
         self._decay = codec.decay
         self._dtypes = {name: each.dtype for name, each in parameters.items()}
         self._messages = [
             SparseMessage({name: parameters[name].shape for name in names}, codec.k, adaptive=codec.adaptive)
             for names in fragments
         ]
-        self._gather = ranks.gathers([each.bytes for each in self._messages])
+        self._gather: Gather
         self._residuals = {name: torch.zeros(each.shape) for name, each in parameters.items()}
+        self._world = 0
+
+    def enter(self, ranks: Ranks) -> None:
+        """See Averaging."""
+        self._gather = ranks.gathers([each.bytes for each in self._messages])
+        if self._world not in (0, ranks.world):
+            for each in self._residuals.values():
+                each.mul_(ranks.world / self._world)  # the average divides by the number of ranks
+        self._world = ranks.world
+
+    def keep(self) -> None:
+        """See MovableAveraging: residuals change when an exchange has ended."""
+
+    def drop(self, names: Collection[str]) -> None:
+        """See MovableAveraging."""
+        for name in names:
+            self._residuals[name].zero_()
+
+    def residual(self) -> float:
+        """See MovableAveraging."""
+        return sum(float(each.double().square().sum()) for each in self._residuals.values())
 
     def start(self, fragment: int, values: Values, number: int) -> Callable[[], Values]:
         """See Averaging. Nothing is random here."""

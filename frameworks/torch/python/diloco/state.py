@@ -12,6 +12,7 @@ import torch
 from hipress.errors import InvalidArgument
 from hipress.torch.diloco.averaging import Values
 from hipress.torch.diloco.outer import OuterParameters, fingerprint
+from hipress.torch.diloco.tokens import Tokens
 
 #: Since 2 a state may have what codecs over a process group held back, which versions that read 1 would lose.
 _FORMAT, _READ = 2, (1, 2)
@@ -26,6 +27,8 @@ class Exchange:
     """After which inner step the outer optimizer takes the averages."""
     wait: Callable[[], Values]
     """Of Averaging.start()."""
+    tokens: float = 0.0
+    """This rank's count when it began, see Tokens."""
     arrived: Values | None = None
 
     def averages(self) -> Values:
@@ -43,6 +46,8 @@ class Counted:
     """Inner steps taken."""
     exchanges: int
     """Exchanges begun."""
+    tokens: list[float]
+    """Of this rank, since the last exchange of each fragment."""
 
 
 def saved(
@@ -65,6 +70,7 @@ def saved(
         "format": _FORMAT,
         "step": counted.step,
         "exchanges": counted.exchanges,
+        "tokens": list(counted.tokens),
         "schedule": dict(schedule),
         "parameters": {name: each.detach().clone() for name, each in outer.values.items()},
         "outer_optimizer": {"class": type(outer.optimizer).__name__, "state": _copied(outer.optimizer.state_dict())},
@@ -109,6 +115,9 @@ def _check_state(state: Any, outer: OuterParameters, schedule: Mapping[str, Any]
             raise InvalidArgument(f"the state has format {state['format']!r}, and this version reads 1 and 2")
         if not isinstance(state["step"], int) or state["step"] < 0:
             raise InvalidArgument(f"the state's step {state['step']!r} is no whole number of at least 0")
+        tokens = state.get("tokens")
+        if tokens is not None and (len(tokens) != len(names) or not all(each >= 0 for each in tokens)):
+            raise InvalidArgument(f"the state's tokens {tokens!r} are no count for each of {len(names)} fragments")
         if not isinstance(state.get("exchanges", 0), int) or state.get("exchanges", 0) < 0:
             raise InvalidArgument(f"the state's exchanges {state['exchanges']!r} are no whole number of at least 0")
         for key, value in schedule.items():
@@ -197,9 +206,19 @@ def exchanges_of(state: Mapping[str, Any], distance: int) -> int:
     return int(state.get("exchanges", codecs.get("exchanges", state["step"] // distance)))
 
 
-def exchange_of(state: Mapping[str, Any]) -> Exchange | None:
-    """The exchange of a checked state: its averages have arrived."""
+def tokens_of(
+    state: Mapping[str, Any] | Sequence[Mapping[str, Any]], rank: int, world: int, fragments: int
+) -> list[float]:
+    """What this rank had counted, in a checked state: its own, or all old ranks'. With other ranks it begins anew."""
+    listed = [state] if isinstance(state, Mapping) else list(state)
+    own = listed[0] if len(listed) == 1 else listed[rank] if len(listed) == world else {}
+    return list(own.get("tokens") or [0.0] * fragments)
+
+
+def exchange_of(state: Mapping[str, Any], tokens: Tokens) -> Exchange | None:
+    """The exchange of a checked state: its averages have arrived. `tokens`: of tokens_of()."""
     if (exchange := state["exchange"]) is None:
         return None
     values = {name: each.clone() for name, each in exchange["averages"].items()}
-    return Exchange(exchange["fragment"], exchange["due"], lambda: values)
+    begun = tokens.total - tokens.since(exchange["fragment"])
+    return Exchange(exchange["fragment"], exchange["due"], lambda: values, begun)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DiLoCo in elastic jobs: ranks that are lost, late or new."""
