@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An elastic job on emulated hosts that loses ranks, links and hosts at random: `make soak-elastic`.
 
-    python -m tests.soak.elastic [--seconds 1800] [--seed N] [--hosts 4] [--per-host 2] [--logs build/soak-elastic]
+    python -m tests.soak.elastic [--diloco] [--seconds 1800] [--seed N] [--hosts 4] [--per-host 2] [--logs FOLDER]
 
 Events: a process is killed or stopped, a host's link goes down for some seconds, a host leaves the job and comes back.
 At the end the training must have learnt what an undisturbed one learns, with the same parameters on all ranks, and no
@@ -25,7 +25,11 @@ from benchmarks.cluster.network import address, enter, on_network
 from tests.cluster.nodes import cluster, unavailable
 from tests.launch.conftest import clean_environment
 
-TRAINING = Path(__file__).parents[1] / "torch" / "elastic" / "training.py"
+TRAININGS = Path(__file__).parents[1] / "torch"
+#: Their programs, and the last arguments. With a higher learning rate onebit is unstable over thousands of steps,
+#: without losses, too.
+TORCH_STATE = TRAININGS / "elastic" / "training.py", ["10", "0.1"]
+DILOCO = TRAININGS / "diloco" / "training.py", ["10", '{"overlap_steps": 2}']
 #: Steps of the training in a second, at most: a step sleeps for 20 ms.
 _RATE = 25
 #: The error of the training at its end. It begins at 10, and nothing but rounding is between the model and the data.
@@ -59,7 +63,9 @@ sys.exit(child.wait())
 class Soak:
     """The job and its events."""
 
-    def __init__(self, network: Any, logs: Path, seed: int, seconds: float, per_host: int) -> None:
+    def __init__(self, network: Any, logs: Path, given: argparse.Namespace) -> None:
+        seed, seconds, per_host = given.seed, given.seconds, given.per_host
+        self.repeats_steps = not given.diloco
         self.network, self.logs, self.per_host = network, logs, per_host
         self.chance = random.Random(seed)
         self.hosts = list(range(len(network.nodes)))
@@ -74,10 +80,8 @@ class Soak:
         most = len(self.hosts) * per_host
         options = ["--elastic", "-np", str(most), "--min-np", "2", "--restarts", "1000"]
         options += ["--host-discovery-script", str(programs / "hosts")]
-        training = [sys.executable, str(TRAINING), str(logs), "onebit", str(int(seconds * _RATE)), "10"]
-        training.append(
-            "0.1"
-        )  # with a higher learning rate onebit is unstable over thousands of steps, without losses, too
+        program, last = DILOCO if given.diloco else TORCH_STATE
+        training = [sys.executable, str(program), str(logs), "onebit", str(int(seconds * _RATE)), *last]
         command = [sys.executable, "-m", "hipress.cli", "run", *options, *training]
         environment = clean_environment() | {"OMP_NUM_THREADS": "1"}
         environment["PATH"] = f"{programs}:{environment['PATH']}"
@@ -188,6 +192,9 @@ def soak(this: Soak, seconds: float) -> list[str]:
         wrong.append("the ranks have different parameters")
     if (loss := max(float(words[1]) for words in ends.values())) > _LEARNT:
         wrong.append(f"the error at the end is {loss}")
+    if not this.repeats_steps:
+        steps = {number: [int(words[1]) for words in lines] for number, lines in this.lines("step").items()}
+        wrong += [f"process {number} repeats steps" for number, each in steps.items() if each != sorted(set(each))]
     took = this.reforming()
     if took:
         print(f"after {len(took)} losses ranks went on in {median(took):.2f} s (median), {max(took):.2f} s (most)")
@@ -195,13 +202,14 @@ def soak(this: Soak, seconds: float) -> list[str]:
             wrong.append(f"ranks went on after {max(took):.1f} s")
     for host, holder in enumerate(this.network.nodes):
         left = subprocess.run(enter(holder, ["ps", "-eo", "args"]), capture_output=True, text=True).stdout
-        if str(TRAINING) in left:
+        if str(TRAININGS) in left:
             wrong.append(f"host {host} has processes left:\n{left}")
     return wrong
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak.elastic", description=__doc__)
+    parser.add_argument("--diloco", action="store_true", help="a training with DiLoCo (default: with TorchState)")
     parser.add_argument("--seconds", type=float, default=1800.0, help="of events (default: 1800)")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000, help="seed (default: from the clock)")
     parser.add_argument("--hosts", type=int, default=4, help="emulated hosts (default: 4)")
@@ -215,7 +223,7 @@ def main() -> int:
     shutil.rmtree(given.logs, ignore_errors=True)
     given.logs.mkdir(parents=True)
     with cluster.Cluster(nodes=given.hosts, rate="1gbit") as network:
-        this = Soak(network, given.logs.resolve(), given.seed, given.seconds, given.per_host)
+        this = Soak(network, given.logs.resolve(), given)
         try:
             wrong = soak(this, given.seconds)
         finally:

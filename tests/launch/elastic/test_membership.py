@@ -19,6 +19,7 @@ class Job:
         self.membership = Membership(ElasticSizes(least, most or processes, **times), self.now)
         self.places: dict[int, dict[str, Any]] = {}
         self.told: dict[int, list[str]] = {}
+        self.messages: dict[int, list[dict[str, Any]]] = {}
         self.deaf: set[int] = set()
         self.unheard: list[tuple[int, dict[str, Any]]] = []
         self.lost: list[int] = []
@@ -64,6 +65,7 @@ class Job:
         while outbox:
             number, message = outbox.pop(0)
             self.told.setdefault(number, []).append(message["kind"])
+            self.messages.setdefault(number, []).append(message)
             if message["kind"] == "place":
                 self.places[number] = message
             if number in self.deaf:
@@ -165,6 +167,17 @@ def test_a_rank_that_computes_for_long_is_awaited_and_a_silent_one_is_lost() -> 
     assert job.world == 1  # process 1 still computes
     job.ask(1)
     assert job.ranks == [0, 1]
+
+
+def test_ranks_that_compute_are_not_lost_when_the_first_one_asks_late() -> None:
+    job = begun(4, timeout=50.0)
+    job.lose(3)
+    job.wait(60)  # all compute, and nobody asks whether they live
+    job.ask(0)
+    job.wait(LIFE + 1)
+    assert job.lost == []
+    job.ask(1, 2)
+    assert job.ranks == [0, 1, 2]
 
 
 def test_answers_ask_no_new_questions() -> None:

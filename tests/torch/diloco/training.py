@@ -2,8 +2,8 @@
 """A training with DiLoCo for `hipress run --elastic`: `training.py FOLDER CODEC STEPS SYNC_EVERY OPTIONS`.
 
 `OPTIONS`: arguments of DiLoCo() as JSON; "quorum" is the list of Quorum's. Each process writes lines into
-FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID TIME" once, "step STEP SIZE" after each step, and
-"ends LOSS DIGEST LOSSES" at the end. A file FOLDER/pause-NUMBER holds the process after a step.
+FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID TIME" when it is in another world, "step STEP SIZE" after each step, and
+"ends LOSS DIGEST LOSSES BUFFER" at the end. A file FOLDER/pause-NUMBER holds the process after a step.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 import hipress.torch as hp
+from hipress import runtime
 from hipress.torch.diloco import Quorum, SparseLoCo
 
 FEATURES, OUTPUTS = 30, 16
@@ -50,8 +51,11 @@ def main(folder: Path, codec: str, steps: int, sync_every: int, options: dict[st
         options["quorum"] = Quorum(*options["quorum"])
     chosen = SparseLoCo() if codec == "sparseloco" else codec
     diloco = hp.DiLoCo(model, optimizer, sync_every=sync_every, codec=chosen, **options)
-    report.write(f"begins {diloco.steps} {hp.rank()} {hp.size()} {os.getpid()} {time.time():.3f}\n")
+    world = None
     while diloco.steps < steps:
+        if runtime.current() is not world:
+            world = runtime.current()
+            report.write(f"begins {diloco.steps} {hp.rank()} {hp.size()} {os.getpid()} {time.time():.3f}\n")
         optimizer.zero_grad()
         loss_of(model, diloco.steps, number).backward()
         optimizer.step()

@@ -67,6 +67,7 @@ class Membership:
         self._leader: Member | None = None  # rank 0 of the world that begins
         self._next: list[Member] = []  # its processes
         self._waits_since = now
+        self._asked: set[int] = set()  # the processes that are asked whether they live
         self._said_too_few = False
         self._rounds = Rounds()
         self.is_finishing = False
@@ -94,6 +95,7 @@ class Membership:
         member = self._members.get(number)
         if member is None or member.asks:
             return
+        self._start_waiting(now)
         member.asks, member.commits = True, commits
         if member.leaves or (self.is_finishing and member.rank is None):
             self._end(member)
@@ -132,10 +134,7 @@ class Membership:
         if world != self.worlds or self._is_over or number not in self._world:
             self.outbox.append((number, {"kind": "go", "world": world, "room": True, "late": []}))
             return
-        if not self._rounds.here:
-            self._waits_since = now
-            for member in self._members.values():
-                member.heard = now
+        self._start_waiting(now)
         self._rounds.come(number, terms, now)
         self._end_round(now)
 
@@ -188,12 +187,15 @@ class Membership:
         for member in awaited:
             if not member.host:
                 continue
+            if member.number not in self._asked:
+                member.heard = now
             if now - member.heard > LIFE or (self.worlds and now - self._waits_since > self._sizes.timeout):
                 self.lost.append(member.number)
                 self.gone(member.number, f"has not answered for {LIFE:g} s", now)
             elif now - member.pinged >= PING_INTERVAL:
                 member.pinged = now
                 self.outbox.append((member.number, {"kind": "ping"}))
+        self._asked = {member.number for member in awaited}
         if not awaited and self._leader is None and now - self._waits_since > self._sizes.timeout:
             self.failure = (
                 f"{self._here()} for {self._sizes.timeout:g} s, and the job needs {self._sizes.least} (--min-np)"
@@ -208,6 +210,11 @@ class Membership:
 
     def _is_waiting(self) -> bool:
         return self._leader is not None or bool(self._rounds.here) or (self._is_over and any(self._asking()))
+
+    def _start_waiting(self, now: float) -> None:
+        """A process waits from now on. Until then nobody asked whether the others live."""
+        if self.worlds and not self._is_waiting():
+            self._waits_since, self._asked = now, set()
 
     def _asking(self) -> list[Member]:
         return [member for member in self._members.values() if member.asks]
@@ -231,7 +238,6 @@ class Membership:
         self._release(room=True)
         for number in self._world:
             if number in self._members:
-                self._members[number].heard = now
                 self.outbox.append((number, {"kind": "over", "world": self.worlds, "why": why}))
 
     def _missing(self) -> list[Member]:
