@@ -21,6 +21,7 @@ from benchmarks.convergence import command as convergence
 from benchmarks.diloco import command as diloco
 from benchmarks.fsdp import command as fsdp
 from benchmarks.harness import averaging_rows as sync_rows
+from benchmarks.members import command as members
 from benchmarks.optimizers import command as optimizers
 from benchmarks.planning import command as planning
 from benchmarks.start import command as start
@@ -42,6 +43,7 @@ COMMANDS: dict[str, Any] = {
     "convergence.py": convergence,
     "diloco.py": diloco,
     "fsdp": fsdp,
+    "members": members,
     "optimizers.py": optimizers,
     "planning.py": planning,
     "precision_lab.py": precision_lab,

@@ -51,13 +51,15 @@ def run_fn(
 
     def wrapper(state: _AnyState, *args: _P.args, **kwargs: _P.kwargs) -> _Result:
         own = seat()
-        worlds_left, commits, skip_sync, changes = MOST_WORLDS, -1, False, False
+        worlds_left, commits, skip_sync = MOST_WORLDS, -1, False
+        leave: Callable[[], None] | None = None  # what to do before this rank leaves its world; None: it stays
         while True:
             try:
-                if changes:
+                if leave is not None:
+                    leave()
                     reset()
                     state.on_reset()
-                    changes = False
+                    leave = None
                 if own is not None:
                     meet(own)
                 if own is not None or not skip_sync:  # in another world codecs' states move, at least
@@ -67,8 +69,7 @@ def run_fn(
                     own.finish()
                 return result
             except HostsUpdatedInterrupt as interrupt:
-                skip_sync, changes = interrupt.skip_sync, True
-                state.before_reset()
+                skip_sync, leave = interrupt.skip_sync, state.before_reset
             except Exception as error:
                 failure = find_error(error)
                 if failure is None or not ends_world(failure, own):
@@ -79,7 +80,6 @@ def run_fn(
                     if worlds_left == 0:
                         raise
                     logger().info(f"goes back to commit {commits}, because {failure}")
-                skip_sync, changes = False, True
-                state.restore()
+                skip_sync, leave = False, state.restore
 
     return cast("Callable[Concatenate[_AnyState, _P], _Result]", functools.update_wrapper(wrapper, func))

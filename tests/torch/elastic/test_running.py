@@ -65,6 +65,17 @@ def test_when_hosts_change_the_state_stays(skip: bool) -> None:
     assert state.calls == ["sync", "train", "changes", "reset", *([] if skip else ["sync"]), "train"]
 
 
+def test_a_state_that_cannot_be_copied_when_hosts_change_is_restored() -> None:
+    class Failing(Recorded):
+        def before_reset(self) -> None:
+            self.calls.append("before reset")
+            raise HipressError("a rank was lost meanwhile")
+
+    state = Failing()
+    assert _trained(state, HostsUpdatedInterrupt(), None)(state) == "ended"
+    assert state.calls == ["sync", "train", "before reset", "restore", "changes", "reset", "sync", "train"]
+
+
 @pytest.mark.parametrize("error", [ValueError("own"), InvalidArgument("refused"), KeyboardInterrupt()])
 def test_errors_of_the_program_end_it(error: BaseException) -> None:
     state = Recorded()
