@@ -147,7 +147,7 @@ class Runtime:
         finally:
             others_failed = self.engine.shutdown(linger, unfinished.reason_of_end(self, at_exit=at_exit))
             self._server = None
-            if others_failed is not None:
+            if others_failed is not None and not self.place.world:  # an elastic job's launcher says it
                 print(
                     f"hipress: rank {self.place.rank} had left when the other ranks failed: {others_failed}",
                     file=sys.stderr,

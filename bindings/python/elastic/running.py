@@ -51,6 +51,8 @@ def run_fn(
 
     def wrapper(state: _AnyState, *args: _P.args, **kwargs: _P.kwargs) -> _Result:
         own = seat()
+        if own is not None:
+            own.use("hipress.elastic.run()", repeats=True)
         worlds_left, commits, skip_sync = MOST_WORLDS, -1, False
         leave: Callable[[], None] | None = None  # what to do before this rank leaves its world; None: it stays
         while True:

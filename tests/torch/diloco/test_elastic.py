@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -48,7 +49,13 @@ def _during_pause(job: Job, number: int, until: Callable[[], bool], what: str) -
 
 @pytest.mark.parametrize(
     ("lost", "codec", "options"),
-    [(0, "onebit", {}), (2, "powersgd", {}), (1, "none", STREAMING), (0, "sparseloco", {}), (1, "terngrad", STREAMING)],
+    [
+        (0, "onebit", {}),
+        (1, "none", STREAMING),
+        (0, "sparseloco", {}),
+        pytest.param(2, "powersgd", {}, marks=pytest.mark.thorough),
+        pytest.param(1, "terngrad", STREAMING, marks=pytest.mark.thorough),
+    ],
 )
 def test_the_others_repeat_the_exchange_and_no_step(
     start: Start, tmp_path: Path, lost: int, codec: str, options: dict[str, Any]
@@ -66,7 +73,14 @@ def test_the_others_repeat_the_exchange_and_no_step(
         assert job.results()[number][2].startswith(f"[{lost}]")
 
 
-@pytest.mark.parametrize(("codec", "options"), [("onebit", {}), ("int8", STREAMING), ("sparseloco", {})])
+@pytest.mark.parametrize(
+    ("codec", "options"),
+    [
+        ("int8", STREAMING),
+        pytest.param("onebit", {}, marks=pytest.mark.thorough),
+        pytest.param("sparseloco", {}, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_new_rank_comes_at_an_exchange_with_the_others_parameters(
     start: Start, tmp_path: Path, codec: str, options: dict[str, Any]
 ) -> None:
@@ -93,7 +107,7 @@ def test_a_stopped_rank_is_lost_while_the_others_wait_at_an_exchange(start: Star
     check_results(job, 0, 2)
 
 
-@pytest.mark.parametrize(("late", "codec"), [(0, "onebit"), (2, "sparseloco")])
+@pytest.mark.parametrize(("late", "codec"), [(0, "onebit"), pytest.param(2, "sparseloco", marks=pytest.mark.thorough)])
 def test_a_late_rank_is_left_out_and_comes_back_with_what_it_has_learnt(
     start: Start, tmp_path: Path, late: int, codec: str
 ) -> None:
@@ -128,6 +142,7 @@ def test_a_rank_may_not_be_late_more_often_than_the_quorum_says(start: Start, tm
     check_results(job, 0, 1, 2)
 
 
+@pytest.mark.thorough
 def test_two_ranks_that_are_lost_one_after_the_other(start: Start, tmp_path: Path) -> None:
     job = _job(start, tmp_path, "-np", "4", "--restarts", "0")
     job.at_step(7, 0, 1, 2, 3)
@@ -138,7 +153,39 @@ def test_two_ranks_that_are_lost_one_after_the_other(start: Start, tmp_path: Pat
     assert _steps(job, 2) == list(range(1, STEPS + 1))
 
 
+@pytest.mark.thorough
 def test_a_quorum_of_more_ranks_than_there_are_waits_for_all(start: Start, tmp_path: Path) -> None:
     job = _job(start, tmp_path, "-np", "2", quorum=[3])
     check_results(job, 0, 1)
     assert all(_steps(job, number) == list(range(1, STEPS + 1)) for number in (0, 1))
+
+
+_BEGIN = """
+import torch
+import hipress.torch as hp
+
+hp.init()
+
+def diloco():
+    model = torch.nn.Linear(3, 2)
+    return hp.DiLoCo(model, torch.optim.SGD(model.parameters(), 0.1))
+
+first = diloco()
+try:
+    SECOND
+except hp.Unsupported as error:
+    print("refused:", error)
+first.detach()
+"""
+_SECOND = {"DiLoCo": "diloco()", "run": "hp.elastic.run(print)(hp.elastic.ObjectState(None, None))"}
+
+
+@pytest.mark.parametrize("second", ["DiLoCo", "run"])
+def test_two_that_would_form_worlds_are_refused(start: Start, tmp_path: Path, second: str) -> None:
+    script = tmp_path / "two.py"
+    script.write_text(_BEGIN.replace("SECOND", _SECOND[second]))
+    process = start("--elastic", "-np", "2", "--restarts", "0", sys.executable, str(script))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err.decode()
+    assert out.decode().count("refused: ") == 2
+    assert "an elastic job has either hipress.elastic.run() or one DiLoCo()" in out.decode()

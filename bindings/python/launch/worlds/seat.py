@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from hipress.errors import CorruptPayload, HipressError, InvalidArgument, PeerLost, Timeout
+from hipress.errors import CorruptPayload, HipressError, InvalidArgument, PeerLost, Timeout, Unsupported
 from hipress.launch.rendezvous.place import Rendezvous
 from hipress.launch.rendezvous.variables import Variables
 from hipress.launch.worlds.messages import Lines, Message, encoded, keep_alive, proof
@@ -50,6 +50,7 @@ class Seat:
         """When it heard that processes wait to come into this world, or that one is to leave it: seconds since 1970.
         0: it has not heard so.
         """
+        self._user = ""  # what brings this process into the next worlds
         #: Called, with the reason, when the world of this process is over: init() must not wait for it any longer.
         self.when_over: Callable[[str], None] = lambda _why: None
         self._token, self._patience = token, patience
@@ -70,6 +71,18 @@ class Seat:
         self._thread = threading.Thread(target=self._listen, name="hipress-elastic", daemon=True)
         self._thread.start()
         os.register_at_fork(after_in_child=self._socket.close)  # a child would hold it open after this process' end
+
+    def use(self, user: str, *, repeats: bool = False) -> None:
+        """From now on `user` brings this process into the next worlds; `repeats`: it may call this again.
+
+        Raises Unsupported if another one does.
+        """
+        if self._user and not (repeats and self._user == user):
+            raise Unsupported(
+                f"{user} cannot bring this process of an elastic job into its next world, because {self._user} does: an "
+                "elastic job has either hipress.elastic.run() or one DiLoCo()"
+            )
+        self._user = user
 
     def next_place(self) -> Rendezvous:
         """Waits for the next world, and returns this process' place in it.

@@ -229,6 +229,7 @@ class DiLoCo(NotCopied):
         """Comes together with the other ranks."""
         if self._worlds is not None:
             if self._progress.applied < 0:
+                self._worlds.seat.use("DiLoCo()")
                 self._enter()
             return self._take_part()  # others that train may be at an exchange
         self._averaging.enter(self._ranks)
