@@ -24,6 +24,7 @@ from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.members import command as members
 from benchmarks.optimizers import command as optimizers
 from benchmarks.planning import command as planning
+from benchmarks.sets import command as sets
 from benchmarks.start import command as start
 from benchmarks.sync import arguments as sync_arguments
 from benchmarks.sync import job as sync_job
@@ -47,6 +48,7 @@ COMMANDS: dict[str, Any] = {
     "optimizers.py": optimizers,
     "planning.py": planning,
     "precision_lab.py": precision_lab,
+    "sets": sets,
     "start": start,
     "train.py": training,
 }

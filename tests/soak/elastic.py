@@ -30,8 +30,8 @@ TRAININGS = Path(__file__).parents[1] / "torch"
 #: without losses, too.
 TORCH_STATE = TRAININGS / "elastic" / "training.py", ["10", "0.1"]
 DILOCO = TRAININGS / "diloco" / "training.py", ["10", '{"overlap_steps": 2}']
-#: Steps of the training in a second, at most: a step sleeps for 20 ms.
-_RATE = 25
+#: Steps that the training takes after the last event. None of its processes may be there already when it hears of them.
+_LAST_STEPS = 1000
 #: The error of the training at its end. It begins at 10, and nothing but rounding is between the model and the data.
 _LEARNT = 0.05
 #: Seconds in which ranks must have gone on after a loss.
@@ -64,7 +64,7 @@ class Soak:
     """The job and its events."""
 
     def __init__(self, network: Any, logs: Path, given: argparse.Namespace) -> None:
-        seed, seconds, per_host = given.seed, given.seconds, given.per_host
+        seed, per_host = given.seed, given.per_host
         self.repeats_steps = not given.diloco
         self.network, self.logs, self.per_host = network, logs, per_host
         self.chance = random.Random(seed)
@@ -81,7 +81,7 @@ class Soak:
         options = ["--elastic", "-np", str(most), "--min-np", "2", "--restarts", "1000"]
         options += ["--host-discovery-script", str(programs / "hosts")]
         program, last = DILOCO if given.diloco else TORCH_STATE
-        training = [sys.executable, str(program), str(logs), "onebit", str(int(seconds * _RATE)), *last]
+        training = [sys.executable, str(program), str(logs), "onebit", "1000000000", *last]
         command = [sys.executable, "-m", "hipress.cli", "run", *options, *training]
         environment = clean_environment() | {"OMP_NUM_THREADS": "1"}
         environment["PATH"] = f"{programs}:{environment['PATH']}"
@@ -156,6 +156,12 @@ class Soak:
             self._write_hosts()
             self._note(f"host {host} comes back")
 
+    def end_training(self) -> None:
+        """Tells the training its last step."""
+        reached = max(int(words[-1][1]) for words in self.lines("step").values() if words)
+        (self.logs / "last.new").write_text(str(reached + _LAST_STEPS))
+        (self.logs / "last.new").rename(self.logs / "last")
+
     def _note(self, text: str) -> None:
         line = f"{time.time():.3f} {text}\n"
         self.output.write(line.encode())
@@ -179,6 +185,7 @@ def soak(this: Soak, seconds: float) -> list[str]:
     while time.monotonic() < end and this.process.poll() is None:
         time.sleep(this.chance.uniform(2.0, 12.0))
         this.disturb()
+    this.end_training()
     try:
         code: int | str = this.process.wait(_PATIENCE)
     except subprocess.TimeoutExpired:

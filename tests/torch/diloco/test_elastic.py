@@ -188,4 +188,4 @@ def test_two_that_would_form_worlds_are_refused(start: Start, tmp_path: Path, se
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err.decode()
     assert out.decode().count("refused: ") == 2
-    assert "an elastic job has either hipress.elastic.run() or one DiLoCo()" in out.decode()
+    assert "elastic job has either hipress.elastic.run() or one DiLoCo()" in out.decode()

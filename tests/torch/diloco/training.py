@@ -3,7 +3,8 @@
 
 `OPTIONS`: arguments of DiLoCo() as JSON; "quorum" is the list of Quorum's. Each process writes lines into
 FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID TIME" when it is in another world, "step STEP SIZE" after each step, and
-"ends LOSS DIGEST LOSSES BUFFER" at the end. A file FOLDER/pause-NUMBER holds the process after a step.
+"ends LOSS DIGEST LOSSES BUFFER" at the end. A file FOLDER/pause-NUMBER holds the process after a step;
+FOLDER/last has another number of steps.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ def loss_of(model: torch.nn.Module, step: int, process: int) -> torch.Tensor:
     return loss
 
 
+def last_step(folder: Path, steps: int) -> int:
+    """The step after which the training ends."""
+    file = folder / "last"
+    return int(file.read_text()) if file.exists() else steps
+
+
 def main(folder: Path, codec: str, steps: int, sync_every: int, options: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     number = int(os.environ["HIPRESS_ELASTIC_PROCESS"])
@@ -52,7 +59,7 @@ def main(folder: Path, codec: str, steps: int, sync_every: int, options: dict[st
     chosen = SparseLoCo() if codec == "sparseloco" else codec
     diloco = hp.DiLoCo(model, optimizer, sync_every=sync_every, codec=chosen, **options)
     world = None
-    while diloco.steps < steps:
+    while diloco.steps < last_step(folder, steps):
         if runtime.current() is not world:
             world = runtime.current()
             report.write(f"begins {diloco.steps} {hp.rank()} {hp.size()} {os.getpid()} {time.time():.3f}\n")

@@ -2,7 +2,8 @@
 """A training for `hipress run --elastic`: `training.py FOLDER CODEC STEPS COMMIT_EVERY [RATE]`.
 
 Each process writes lines into FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID TIME" in each world, "step STEP"
-after each step, and "ends LOSS DIGEST LOSSES" at the end. A file FOLDER/pause-NUMBER holds the process after a step.
+after each step, and "ends LOSS DIGEST LOSSES" at the end. A file FOLDER/pause-NUMBER holds the process after a step; FOLDER/last has another
+number of steps.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ def batch(step: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
     return inputs, inputs @ solution
 
 
+def last_step(folder: Path, steps: int) -> int:
+    """The step after which the training ends."""
+    file = folder / "last"
+    return int(file.read_text()) if file.exists() else steps
+
+
 def main(folder: Path, codec: str, steps: int, commit_every: int, rate: float = 0.5) -> None:
     torch.set_num_threads(1)
     number = os.environ.get("HIPRESS_ELASTIC_PROCESS", os.environ.get("HIPRESS_RANK", "0"))
@@ -43,7 +50,7 @@ def main(folder: Path, codec: str, steps: int, commit_every: int, rate: float = 
     def train(state: hp.elastic.TorchState) -> float:
         report.write(f"begins {state.step} {hp.rank()} {hp.size()} {os.getpid()} {time.time():.3f}\n")
         loss = torch.zeros(())
-        while state.step < steps:
+        while state.step < last_step(folder, steps):
             inputs, targets = batch(state.step, hp.rank())
             optimizer.zero_grad()
             loss = (model(inputs) - targets).square().mean()

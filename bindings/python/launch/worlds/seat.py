@@ -79,8 +79,8 @@ class Seat:
         """
         if self._user and not (repeats and self._user == user):
             raise Unsupported(
-                f"{user} cannot bring this process of an elastic job into its next world, because {self._user} does: an "
-                "elastic job has either hipress.elastic.run() or one DiLoCo()"
+                f"{user} cannot bring this process of an elastic job into its next world, because {self._user} does: "
+                "an elastic job has either hipress.elastic.run() or one DiLoCo()"
             )
         self._user = user
 
