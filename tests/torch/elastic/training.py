@@ -2,8 +2,8 @@
 """A training for `hipress run --elastic`: `training.py FOLDER CODEC STEPS COMMIT_EVERY [RATE]`.
 
 Each process writes lines into FOLDER/NUMBER.txt: "begins STEP RANK SIZE PID TIME" in each world, "step STEP"
-after each step, and "ends LOSS DIGEST LOSSES" at the end. A file FOLDER/pause-NUMBER holds the process after a step; FOLDER/last has another
-number of steps.
+after each step, and "ends LOSS DIGEST LOSSES" at the end. A file FOLDER/pause-NUMBER holds the process after a step;
+FOLDER/last has another number of steps.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class Membership:
                 self.outbox.append((number, {"kind": "over", "world": self.worlds, "why": why}))
 
     def _missing(self) -> list[Member]:
-        """The processes for which the round waits: others of the world, or those that have been late too often."""
+        """The processes for which the round waits: others of the world, or processes that have been late too often."""
         of_world = (self._members.get(number) for number in self._world if number not in self._rounds.here)
         missing = [member for member in of_world if member and not _is_free(member)]
         return missing or [member for member in self._members.values() if self._is_overdue(member)]
