@@ -12,6 +12,7 @@ of these does not hold.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import shutil
 import subprocess
@@ -69,7 +70,7 @@ class Soak:
         self.network, self.logs, self.per_host = network, logs, per_host
         self.chance = random.Random(seed)
         self.hosts = list(range(len(network.nodes)))
-        self.losses: list[float] = []  # when a rank was lost
+        self.losses: list[tuple[float, bool]] = []  # when a rank was lost, and whether it surely was
         self.events = 0
         programs = logs / "programs"
         programs.mkdir(parents=True)
@@ -136,12 +137,12 @@ class Soak:
             host = self.host_of(ranks[number], number)
             if host is not None:
                 self._note(f"SIG{kind} to process {number} on host {host}")
-                self.losses.append(time.time())
+                self.losses.append((time.time(), True))
                 self.network.popen(host, ["kill", f"-{kind}", str(ranks[number])]).wait()
         elif kind == "link":
             host = self.chance.randrange(1, len(self.network.nodes))  # the launcher is on host 0
             self._note(f"the link of host {host} is down")
-            self.losses.append(time.time())
+            self.losses.append((time.time(), False))
             self.network.cut(host)
             time.sleep(self.chance.uniform(6.0, 9.0))
             self.network.restore(host)
@@ -168,10 +169,19 @@ class Soak:
         self.output.flush()
 
     def reforming(self) -> list[float]:
-        """The seconds from each loss until a rank was in a new world. A job that ends well may end without one."""
+        """The seconds from each loss until a rank was in a new world.
+
+        A job that ends well may end without one. A link that comes back in time may have lost nobody: then the next new
+        world comes after another loss.
+        """
         times = sorted(float(words[5]) for each in self.lines("begins").values() for words in each)
-        after = [[begun - lost for begun in times if begun > lost] for lost in self.losses]
-        return [each[0] for each in after if each]
+        found = []
+        for number, (lost, is_sure) in enumerate(self.losses):
+            begun = next((each for each in times if each > lost), None)
+            later = next((each for each, _ in self.losses[number + 1 :]), math.inf)
+            if begun is not None and (is_sure or begun < later):
+                found.append(begun - lost)
+        return found
 
     def close(self) -> None:
         self.process.terminate()

@@ -169,6 +169,21 @@ def test_a_rank_that_computes_for_long_is_awaited_and_a_silent_one_is_lost() -> 
     assert job.ranks == [0, 1]
 
 
+def test_a_rank_on_a_host_that_cannot_be_reached_is_lost_when_others_wait_for_it() -> None:
+    job = begun(3)
+    job.membership.unreachable(1, job.now)
+    assert job.lost == []  # all compute
+    job.lose(2)
+    job.ask(0)
+    job.membership.unreachable(0, job.now)  # nobody waits for it
+    job.deliver()
+    assert job.world == 1
+    job.membership.unreachable(1, job.now)
+    job.deliver()
+    assert job.lost == [1]
+    assert job.ranks == [0]
+
+
 def test_ranks_that_compute_are_not_lost_when_the_first_one_asks_late() -> None:
     job = begun(4, timeout=50.0)
     job.lose(3)

@@ -163,6 +163,8 @@ class ElasticJob(Job):
         if self._discovery is not None:
             self._follow_hosts(self._discovery, now)
         membership = self._membership
+        for number in self._server.unreachable(now):
+            membership.unreachable(number, now)
         membership.tick(now)
         self._server.send(now)
         for slot in self._slots:

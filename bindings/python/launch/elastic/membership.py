@@ -178,6 +178,12 @@ class Membership:
             self.failure = "all ranks are lost, and with them the state of the training: start again from a checkpoint"
         self._go_on(now)
 
+    def unreachable(self, number: int, now: float) -> None:
+        """The host of a process does not answer. It is lost if others wait for it."""
+        if self._is_waiting() and any(member.number == number for member in self._awaited(now)):
+            self.lost.append(number)
+            self.gone(number, "cannot be reached", now)
+
     def tick(self, now: float) -> None:
         """Asks processes whether they live, and looks at the deadlines."""
         if not self._is_waiting():

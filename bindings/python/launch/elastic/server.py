@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hmac
 import secrets
 import socket
+import struct
+import termios
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +19,9 @@ from hipress.launch.elastic.rounds import RoundTerms
 from hipress.launch.worlds.messages import Lines, Message, encoded, keep_alive, proof
 
 _RECEIVED_AT_ONCE = 1 << 16
+#: Seconds for which a host acknowledges nothing before it is unreachable. A host acknowledges at once, whatever its
+#: processes do.
+_UNREACHABLE = 2.5
 #: Connections of which the launcher does not know the process yet, at most.
 _MOST_STRANGERS = 256
 
@@ -27,6 +33,7 @@ class _Connection:
         self.lines = Lines()
         self.nonce = secrets.token_hex(16)
         self.number: int | None = None  # of its process; None: it has not shown that it is one
+        self.unacknowledged: float | None = None  # since when its host has not acknowledged all that was sent
 
 
 class MembershipServer:
@@ -54,6 +61,18 @@ class MembershipServer:
             for descriptor, connection in list(self._connections.items()):
                 if connection.number == number and not _sent(connection.socket, message):
                     self._close(descriptor, "does not read what hipress run sends", now)
+
+    def unreachable(self, now: float) -> list[int]:
+        """The processes whose hosts have not acknowledged what was sent to them, so a link or the host is down."""
+        found = []
+        for connection in self._connections.values():
+            if not _unacknowledged(connection.socket):
+                connection.unacknowledged = None
+            elif connection.unacknowledged is None:
+                connection.unacknowledged = now
+            elif now - connection.unacknowledged > _UNREACHABLE and connection.number is not None:
+                found.append(connection.number)
+        return found
 
     def drop(self, number: int) -> None:
         """Closes the connection of a process that has ended."""
@@ -137,6 +156,12 @@ class MembershipServer:
             self._membership.alive(number, now)
         elif kind == "finished":
             self._membership.finished(number, now)
+
+
+def _unacknowledged(connection: socket.socket) -> int:
+    """Bytes that were sent, and that the other host's kernel has not acknowledged."""
+    (count,) = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, struct.pack("i", 0)))
+    return int(count)
 
 
 def _sent(connection: socket.socket, message: Message) -> bool:

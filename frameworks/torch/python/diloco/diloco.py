@@ -324,12 +324,11 @@ class DiLoCo(NotCopied):
         progress = self._progress
         next_fragment = progress.exchanges % len(self._fragments) if fragment is None else fragment
         weight = progress.tokens.since(next_fragment) if self._is_weighted else 1.0
-        said = Said(fragment, progress.steps.taken, progress.applied, weight)
+        own = fragment, progress.steps.taken, progress.applied, weight
         if self._worlds is None:
-            return self._roll_call.call(said)
+            return self._roll_call.call(Said(*own))
         self._worlds.await_others(trains=fragment is not None)
-        kept = self._movable.residual()
-        answered = self._roll_call.call(said._replace(process=self._worlds.seat.number, residual=kept))
+        answered = self._roll_call.call(Said(*own, self._worlds.seat.number, self._movable.residual()))
 
         def noted() -> Answer:
             answer = answered()
