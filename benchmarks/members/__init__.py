@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training with DiLoCo loses when a replica is lost or late: benchmarks/members."""
+"""The loss of trainings with DiLoCo in which a replica is lost or late: benchmarks/members."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what a training with DiLoCo loses when a replica is lost and another one comes, or when one is late.
+"""Measures the loss of trainings with DiLoCo in which a replica is lost and replaced, or is late.
 
     python benchmarks/members --seeds 3 --json FILE
 

@@ -72,7 +72,7 @@ def train(job: Job, number: int) -> None:
         with torch.no_grad(), diloco.outer_parameters():
             report.write(f"loss {diloco.steps} {loss(model, text.judged).item():.6f}\n")
 
-    # Each process has sequences of its own: a new one those that the lost one would have had.
+    # Each process draws other sequences, also the process that replaces a lost one.
     generator = torch.Generator().manual_seed(1000 * job.seed + number)
     while diloco.steps < job.steps:
         optimizer.zero_grad()

@@ -43,7 +43,7 @@ def note(gathered: Iterable[Mapping[str, Any]]) -> None:
 
 
 def leave_out(ranks: Collection[int]) -> None:
-    """The next world lacks these ranks, but they are only late: they have what they had not sent."""
+    """These ranks are late: the next world lacks them, and their residuals are not lost."""
     global _last
     _last = [each for rank, each in enumerate(_last) if rank not in ranks]
 

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from hipress.elastic.interrupts import HostsUpdatedInterrupt
 from hipress.elastic.state import State
-from hipress.elastic.worlds import MOST_WORLDS, ends_world, meet, reset
+from hipress.elastic.worlds import WorldsLeft, ends_world, meet, reset
 from hipress.errors import HipressError
 from hipress.launch.worlds.seat import seat
 from hipress.log import logger
@@ -53,7 +53,7 @@ def run_fn(
         own = seat()
         if own is not None:
             own.use("hipress.elastic.run()", repeats=True)
-        worlds_left, commits, skip_sync = MOST_WORLDS, -1, False
+        worlds_left, skip_sync = WorldsLeft(), False
         leave: Callable[[], None] | None = None  # what to do before this rank leaves its world; None: it stays
         while True:
             try:
@@ -77,11 +77,9 @@ def run_fn(
                 if failure is None or not ends_world(failure, own):
                     raise
                 if own is not None:
-                    worlds_left = worlds_left - 1 if own.commits == commits else MOST_WORLDS
-                    commits, own.why = own.commits, str(failure)
-                    if worlds_left == 0:
+                    if not worlds_left.count(own, failure):
                         raise
-                    logger().info(f"goes back to commit {commits}, because {failure}")
+                    logger().info(f"goes back to commit {own.commits}, because {failure}")
                 skip_sync, leave = False, state.restore
 
     return cast("Callable[Concatenate[_AnyState, _P], _Result]", functools.update_wrapper(wrapper, func))

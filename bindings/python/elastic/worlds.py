@@ -13,7 +13,7 @@ from hipress.errors import CorruptPayload, HipressError, PeerLost, Timeout, Tran
 from hipress.launch.worlds.seat import Seat
 
 #: So many worlds may end in a row without a commit before the error that ended the last one ends the job.
-MOST_WORLDS = 8
+_MOST_WORLDS = 8
 #: The errors that come from other ranks, or from the network.
 _FROM_OTHERS = (CorruptPayload, PeerLost, Timeout, TransportError)
 
@@ -26,6 +26,19 @@ def ends_world(error: HipressError, own: Seat | None) -> bool:
     return own is not None and (isinstance(error, _FROM_OTHERS) or runtime.has_failed())
 
 
+class WorldsLeft:
+    """Counts the worlds that end in a row without a commit."""
+
+    def __init__(self) -> None:
+        self._left, self._commits = _MOST_WORLDS, -1
+
+    def count(self, own: Seat, error: HipressError) -> bool:
+        """The world has ended with this error, which the launcher reports. Returns whether another one may follow."""
+        self._left = self._left - 1 if own.commits == self._commits else _MOST_WORLDS
+        self._commits, own.why = own.commits, str(error)
+        return self._left > 0
+
+
 def reset() -> None:
     """Leaves the world of these ranks, and comes into the next one."""
     runtime.shutdown()
@@ -36,7 +49,7 @@ def meet(own: Seat, about: Any = None) -> list[Any]:
     """All ranks of a world have come to their training. From here on the commits of rank 0 count. The ranks agree on
     the gradients of their optimizers.
 
-    Returns what the ranks say about themselves, in plain values.
+    Returns the `about` of each rank, in rank order. `about` is plain values.
     """
     process = runtime.current()
     said = json.dumps([own.number, own.commits, about]).encode()

@@ -58,6 +58,6 @@ def test_a_host_that_acknowledges_nothing_is_unreachable(
     assert server.unreachable(12.0) == []
     assert server.unreachable(12.6) == [0]
     left[0] = 0
-    assert server.unreachable(13.0) == []
+    assert server.unreachable(13.2) == []
     left[0] = 5
     assert server.unreachable(20.0) == []

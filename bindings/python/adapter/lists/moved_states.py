@@ -56,7 +56,7 @@ class CommittedStates:
             load_own_states(self._tensors, self._states)
 
     def drop(self, names: Collection[str]) -> None:
-        """Forgets what the codecs of these tensors keep, in the copy."""
+        """Removes the codecs' states of these tensors from the copy."""
         for name in names:
             for key in [key for key in self._states if key.startswith((f"{name}/", f"{name}:unsent"))]:
                 del self._states[key]

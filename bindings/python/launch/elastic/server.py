@@ -22,6 +22,8 @@ _RECEIVED_AT_ONCE = 1 << 16
 #: Seconds for which a host acknowledges nothing before it is unreachable. A host acknowledges at once, whatever its
 #: processes do.
 _UNREACHABLE = 2.5
+#: Seconds between two looks at all connections.
+_LOOK_INTERVAL = 0.5
 #: Connections of which the launcher does not know the process yet, at most.
 _MOST_STRANGERS = 256
 
@@ -45,6 +47,7 @@ class MembershipServer:
         self._listener = socket.create_server((host, 0), backlog=128)
         self._listener.setblocking(False)
         self._connections: dict[int, _Connection] = {}
+        self._look_at = 0.0
         self.port: int = self._listener.getsockname()[1]
 
     def ready(self) -> dict[int, Callable[[float], None]]:
@@ -63,7 +66,10 @@ class MembershipServer:
                     self._close(descriptor, "does not read what hipress run sends", now)
 
     def unreachable(self, now: float) -> list[int]:
-        """The processes whose hosts have not acknowledged what was sent to them, so a link or the host is down."""
+        """The processes whose hosts have acknowledged nothing for a while: a link or the host is down."""
+        if now < self._look_at:
+            return []
+        self._look_at = now + _LOOK_INTERVAL
         found = []
         for connection in self._connections.values():
             if not _unacknowledged(connection.socket):

@@ -54,7 +54,7 @@ class Averaging(Protocol):
 
 
 class MovableAveraging(Averaging, Protocol):
-    """One over HiPress' engine, whose ranks may change: what it has not sent moves along."""
+    """An averaging over HiPress' engine. When the ranks change, its residuals move along."""
 
     def keep(self) -> None:
         """An exchange has ended: from here on the next one begins again if it fails."""

@@ -288,7 +288,7 @@ class DiLoCo(NotCopied):
         return cast("MovableAveraging", self._averaging)
 
     def _take_part(self) -> None:
-        """What is to be done after the inner steps so far; if it has failed in one world, the rest of it."""
+        """Applies and begins the exchanges that are due after this inner step. A second call does what is left."""
         progress, taken = self._progress, self._progress.steps.taken
         if progress.exchange is not None and progress.exchange.due <= taken:
             self._apply(progress.exchange)
@@ -362,6 +362,7 @@ class DiLoCo(NotCopied):
         self._progress.begun(exchange)
         return exchange
 
+    @torch.no_grad()
     def _apply(self, exchange: Exchange) -> None:
         averages = exchange.averages()
         if self._worlds is not None:

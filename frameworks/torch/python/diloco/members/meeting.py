@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a new world tell each other about their training, and how one that is behind catches up.
+"""The positions that the ranks of a new world tell each other, and how a rank that is behind catches up.
 
 A rank is behind if others have used the averages of an exchange, and it has not: because it is new, was late, or lost
 its connection in the middle of the exchange.
@@ -77,7 +77,6 @@ def untrained(model: torch.nn.Module, outer: OuterParameters) -> Values:
 
 @torch.no_grad()
 def rebase(inner: Mapping[str, torch.Tensor], outer: OuterParameters, shared: Shared) -> None:
-    """Adds to inner parameters what is to come to the outer ones: their difference, which the next exchange sends,
-    stays."""
+    """Moves the inner parameters as far as the outer ones will move, so the pseudo-gradients stay the same."""
     for name, each in inner.items():
         each.add_((shared.outer[name] - outer.values[name].detach()).to(each.device))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hipress import runtime
 from hipress.elastic import lost_ranks
 from hipress.elastic.interrupts import HostsUpdatedInterrupt
-from hipress.elastic.worlds import MOST_WORLDS, ends_world, reset
+from hipress.elastic.worlds import WorldsLeft, ends_world, reset
 from hipress.errors import HipressError
 from hipress.launch.worlds.seat import Seat
 from hipress.log import logger
@@ -26,7 +26,7 @@ class Worlds:
     def __init__(self, seat: Seat, quorum: Quorum | None) -> None:
         self.seat = seat
         self._terms = (0, 0, 0) if quorum is None else (quorum.least, quorum.grace, quorum.most_late)
-        self._worlds_left, self._commits = MOST_WORLDS, -1
+        self._worlds_left = WorldsLeft()
 
     def await_others(self, *, trains: bool) -> None:
         """Waits until all ranks of the world have come to the exchange. `trains`: whether this rank's training goes on.
@@ -61,10 +61,7 @@ class Worlds:
                 enters = True
 
     def _has_another(self, error: HipressError) -> bool:
-        if not ends_world(error, self.seat):
+        if not ends_world(error, self.seat) or not self._worlds_left.count(self.seat, error):
             return False
-        self._worlds_left = self._worlds_left - 1 if self.seat.commits == self._commits else MOST_WORLDS
-        self._commits, self.seat.why = self.seat.commits, str(error)
-        if self._worlds_left > 0:
-            logger().info(f"repeats an exchange with the ranks that are left, because {error}")
-        return self._worlds_left > 0
+        logger().info(f"repeats an exchange with the ranks that are left, because {error}")
+        return True
