@@ -25,6 +25,7 @@ from convergence_table import convergence_page  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
 from first_screen import averages_table, steps_table  # noqa: E402
 from fsdp_table import FSDP, fsdp_table  # noqa: E402
+from harm_table import harm_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
 from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
@@ -48,6 +49,7 @@ from benchmarks.regenerate import CHECKPOINTS as RESUMED  # noqa: E402
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
 STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
+WATCHING = ROOT / "docs" / "guide" / "watching.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
 CONVERGENCE = ROOT / "docs" / "convergence.md"
@@ -478,6 +480,7 @@ def main() -> int:
         README: with_blocks(README, readme_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),
+        WATCHING: with_blocks(WATCHING, harm_table(load("harm"))),
         CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers")), optimizers_table(load(OTHER_TEXT))),
         ADAM: with_blocks(
             ADAM, adam_table([load(f"adam-seed{seed}") for seed in ADAM_SEEDS]), own_table(load(ADAM_OWN))

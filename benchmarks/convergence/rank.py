@@ -71,6 +71,9 @@ def _train(model: nn.Module, data: Data, cell: Cell, trains: Trainer, steps: int
         "losses": [round(each, 5) if math.isfinite(each) else None for each in losses],
         "bytes": sent,
         "vnmse": sum(errors) / len(errors) if errors and math.isfinite(sum(errors)) else None,
+        "windows": [
+            (step, *(each if math.isfinite(each) else None for each in errors)) for step, *errors in trains.windows
+        ],
         "steps": steps,
         "parameters": sum(each.numel() for each in model.parameters()),
     }

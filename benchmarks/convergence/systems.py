@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
@@ -27,10 +27,12 @@ _MOMENTUM = 0.9
 @dataclass
 class Trainer:
     """`step`: trains with a rank's examples; its second argument is whether to measure the error of the average, which
-    the result then is. `sent_bytes`: so far."""
+    the result then is. `sent_bytes`: so far. `windows`: of each window of hipress.torch.watch() so far the step at its
+    end, the error and what is fresh."""
 
     step: Callable[[Examples, bool], float | None]
     sent_bytes: Callable[[], int | None]
+    windows: list[tuple[int, float, float]] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -67,6 +69,7 @@ def _sent() -> int:
 
 def _of_codec(cell: Cell, model: nn.Module) -> Trainer:
     import hipress.torch as hp
+    from hipress.watching import Figures
 
     # Everything is compressed, vectors, too: what a codec changes shows itself.
     optimizer = hp.DistributedOptimizer(
@@ -90,7 +93,13 @@ def _of_codec(cell: Cell, model: nn.Module) -> Trainer:
             optimizer.step()
         return float((found - exact).double().square().sum() / exact.double().square().sum())
 
-    return Trainer(step, _sent)
+    trains = Trainer(step, _sent)
+
+    def note(figures: Figures) -> None:
+        trains.windows.append((figures.step, figures.error, figures.fresh))
+
+    hp.watch(optimizer, on_harm="ignore", writers=[note])
+    return trains
 
 
 def _mean(gradients: list[torch.Tensor]) -> torch.Tensor:

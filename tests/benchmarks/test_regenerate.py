@@ -20,6 +20,7 @@ from benchmarks.checkpoints import cost as checkpoint_cost
 from benchmarks.convergence import command as convergence
 from benchmarks.diloco import command as diloco
 from benchmarks.fsdp import command as fsdp
+from benchmarks.harm import command as harm
 from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.members import command as members
 from benchmarks.optimizers import command as optimizers
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Any] = {
     "planning.py": planning,
     "precision_lab.py": precision_lab,
     "sets": sets,
+    "harm": harm,
     "start": start,
     "train.py": training,
 }

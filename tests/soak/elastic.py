@@ -169,7 +169,8 @@ class Soak:
         self.output.flush()
 
     def reforming(self) -> list[float]:
-        """The seconds from each loss until a rank was in a new world.
+        """The seconds from each loss until a rank was in a new world; where another rank was lost before that, from the
+        last loss, with which forming the world begins anew.
 
         A job that ends well may end without one. A link that comes back in time may have lost nobody: then the next new
         world comes after another loss.
@@ -180,7 +181,7 @@ class Soak:
             begun = next((each for each in times if each > lost), None)
             later = next((each for each, _ in self.losses[number + 1 :]), math.inf)
             if begun is not None and (is_sure or begun < later):
-                found.append(begun - lost)
+                found.append(begun - max(each for each, _ in self.losses if each < begun))
         return found
 
     def close(self) -> None:

@@ -340,6 +340,11 @@ class TensorList:
         codec: str = way.get("codec", "none")
         return codec
 
+    def codec_with_options(self, index: int) -> str:
+        """The codec of the tensor at `index`, with all options."""
+        signature: str = load_core().create_codec(self.codec_of(index)).signature
+        return signature
+
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """Replaces the codecs of all tensors, and the plan. All ranks call it while no operation is in flight.
 

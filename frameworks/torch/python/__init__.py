@@ -125,6 +125,7 @@ from hipress.torch.state import (  # noqa: E402
 )
 from hipress.torch.states.rank_states import RankStates  # noqa: E402
 from hipress.torch.synchronizer import GradientSynchronizer  # noqa: E402
+from hipress.torch.watching.watched import metrics, watch  # noqa: E402
 from hipress.torch.weight_stream import WeightStream  # noqa: E402
 
 register_codecs()
@@ -205,6 +206,7 @@ __all__ = [
     "local_rank",
     "local_size",
     "memory_stats",
+    "metrics",
     "mpi_built",
     "mpi_enabled",
     "mpi_threads_supported",
@@ -224,5 +226,6 @@ __all__ = [
     "start_timeline",
     "stop_timeline",
     "synchronize",
+    "watch",
     "write_gradients",
 ]

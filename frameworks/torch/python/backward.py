@@ -23,6 +23,7 @@ from hipress.torch.installed.private_names import running_backward_pass, version
 from hipress.torch.operators import is_dense
 from hipress.torch.reals import is_lazy, resolved
 from hipress.torch.synchronizer import GradientSynchronizer
+from hipress.torch.watching.rounds import WatchedRounds
 
 if TYPE_CHECKING:
     from hipress.adapter.automatic_codec import AutomaticCodec
@@ -95,6 +96,7 @@ class BackwardSynchronization:
         self.planning: AutomaticPlanning | AutomaticCodec | None = None
         #: Makes such planning, at first and when the ranks have changed; its argument is groups_are_safe().
         self.make_planning: Callable[[Callable[[], bool]], AutomaticPlanning | AutomaticCodec | None] = lambda _: None
+        self.watching = WatchedRounds()
         self._round_s = 0.0  # seconds from a round's first gradient to its last average
         self._core = load_core()
         self._process = runtime.current()
@@ -111,6 +113,7 @@ class BackwardSynchronization:
         for each in (self._handed_over, self._again, self._handles, self._sent, self._operations, self._absent):
             each.clear()
         self.planning = None
+        self.watching.drop()
         self.synchronizer.restart_with(self._named)
         self._ranks = self.process_set.size()
         self._process = runtime.current()
@@ -127,7 +130,7 @@ class BackwardSynchronization:
 
     def extend(self, named_parameters: list[tuple[str, torch.nn.Parameter]]) -> None:
         """Synchronises these parameters, too, from the next backward on. All ranks call it; see TensorList.extend()."""
-        self._check_idle("add_param_group")
+        self.check_idle("add_param_group")
         if self.planning is not None:
             raise InvalidArgument(
                 "an automatic plan is for the parameters of the optimizer when it was wrapped: call set_plan(None) on "
@@ -140,14 +143,14 @@ class BackwardSynchronization:
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
         """Changes the codecs from the next round on, see TensorList.set_codec(). Raises InvalidArgument within
         backward."""
-        self._check_idle("set_codec")
+        self.check_idle("set_codec")
         self.planning = None
         self.synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
         """Changes the plan from the next round on, see TensorList.set_plan(). Raises InvalidArgument within
         backward."""
-        self._check_idle("set_plan")
+        self.check_idle("set_plan")
         self.planning = None
         self.synchronizer.set_plan(plan)
 
@@ -156,7 +159,7 @@ class BackwardSynchronization:
         self._check_round_ended(doing)
         return self.synchronizer
 
-    def _check_idle(self, doing: str) -> None:
+    def check_idle(self, doing: str) -> None:
         if self._compressor is not None:
             raise InvalidArgument(
                 f"{doing}(): every gradient travels as compression={self._compressor!r} makes it; give "
@@ -291,6 +294,7 @@ class BackwardSynchronization:
         self._clean = False
         self.synchronizer.steps += 1
         self._passes_done = 0
+        self.watching.stepped(self.synchronizer.steps)
         if self.planning is not None:
             self.planning.step_ended(self._round_s)
         self.synchronizer.follow_warm_up()
@@ -389,6 +393,7 @@ class BackwardSynchronization:
         if is_dense(gradient) and gradient.is_contiguous() != parameter.is_contiguous():
             # Ranks combine elements in memory order: on every rank it must be the memory order of the parameter.
             gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
+        self.watching.before(self._named[index][0], gradient, self.synchronizer.steps)
         self._handles[index] = self.synchronizer.submit(index, gradient, self.synchronizer.steps)
         self._sent[index] = gradient, version_of(gradient)
         self._handed_over.add(index)
@@ -456,7 +461,8 @@ class BackwardSynchronization:
         for index, (_, parameter) in enumerate(self._named):
             if self._takes_part(index) and (index not in self._handed_over or index in self._again):
                 self._submit(index, parameter)
-        self._wait()
+        with self.watching.waiting(self._named, self.synchronizer.steps):
+            self._wait()
         self._passes_done = 0
         self._clean = True
 

@@ -45,6 +45,10 @@ class Alone(Plain):
                 "DistributedDataParallel: what they held back is left out of its gradients"
             )
 
+    def codec_of(self, name: str) -> str:
+        """See CarrierOf: nothing travels."""
+        return "none"
+
     @property
     def exact_tensors(self) -> tuple[str, ...]:
         """See CarrierOf: nothing travels."""

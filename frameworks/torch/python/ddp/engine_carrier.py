@@ -150,6 +150,10 @@ class EngineCarrier:
         """See CarrierOf."""
         load_codec_states(self._synchronizer, saved)
 
+    def codec_of(self, name: str) -> str:
+        """See CarrierOf."""
+        return self._synchronizer.codec_with_options(self._indices[name])
+
     @property
     def exact_tensors(self) -> tuple[str, ...]:
         """See CarrierOf."""

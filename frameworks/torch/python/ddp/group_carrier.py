@@ -87,6 +87,10 @@ class GroupCarrier:
         # What several ranks have held back goes into the averages of one.
         self._alone = self._alone and not any(saved)
 
+    def codec_of(self, name: str) -> str:
+        """See CarrierOf."""
+        return self._average.codec_of(name)
+
     @property
     def exact_tensors(self) -> tuple[str, ...]:
         """See CarrierOf."""

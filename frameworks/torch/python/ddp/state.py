@@ -6,6 +6,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -35,6 +36,7 @@ from hipress.torch.replicas import ReplicaCheck
 from hipress.torch.scaling.loss_scale import LossScale
 from hipress.torch.states.place import PLACE, check_place, place_in
 from hipress.torch.states.state_sum import check_sum, with_sum
+from hipress.torch.watching.rounds import WatchedBuckets
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -66,6 +68,9 @@ class CarrierOf(Protocol):
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Takes the states of all ranks of a job with another world size. Raises InvalidArgument."""
+
+    def codec_of(self, name: str) -> str:
+        """The codec of a parameter's gradient, with all options."""
 
     @property
     def sent_bytes(self) -> int:
@@ -104,6 +109,7 @@ class HookState:
         found.check_names(how.codec_for)
         # A bucket has the parameters, but not their names.
         self._names = {id(each): name for name, each in found.parameters.items()}
+        self._parameters = found.parameters
         self._has_complex = any(each.is_complex() for each in found.parameters.values())
         self._steps = 0
         self._closed: Plain | None = None
@@ -113,6 +119,7 @@ class HookState:
         self._group = None if found.ddp is None else found.ddp.process_group
         self._how = how
         self._automatic: AutomaticWays | None = None
+        self.watching: WatchedBuckets | None = None
         self._carrier: CarrierOf | None
         if self._group is None:
             how.check(found.parameters, matrices=True, whole=True)
@@ -124,6 +131,8 @@ class HookState:
         else:
             how = replace(how, plan=plan_of(plan, how.codec, how.topology, self._group.size()))
             self._carrier = GroupCarrier(found.parameters, self._group, how, host_group)
+        #: How gradients travel now; `_how` is what compress() was told.
+        self._travel = how
         self._check = None if self._group is None else _check(self._group, found.parameters)
         if may_choose and self._group is not None and self._group.size() > 1:
             self._automatic = self._race(may_choose, found.parameters, topologies=carrier == "group")
@@ -140,6 +149,7 @@ class HookState:
             target = reference()
             if target is not None:
                 target._running().change(how)
+                target._travel = how
 
         return automatic_ways(self._group, shapes, device, options, change)
 
@@ -174,7 +184,7 @@ class HookState:
         if running_backward_pass() != -1:
             raise InvalidArgument("codecs change between two steps: call it outside of backward()")
         carrier.change(how)
-        self._automatic = None
+        self._travel, self._automatic = how, None
 
     @property
     def chosen(self) -> str:
@@ -198,7 +208,37 @@ class HookState:
         gradients = _of_complex(bucket) if self._has_complex else bucket.gradients()
         names = [self._names[id(parameter)] for parameter in bucket.parameters()]
         named = list(zip(names, gradients, strict=True))
-        return carrier.average(bucket, named, step)
+        if self.watching is None or self._closed is not None:
+            return carrier.average(bucket, named, step)
+        if self._joining.is_on:
+            self.watching.watcher.drop()
+            return carrier.average(bucket, named, step)
+        return self.watching.average(bucket, named, step, partial(carrier.average, bucket, named, step))
+
+    @property
+    def group(self) -> dist.ProcessGroup | None:
+        """The model's process group; None: this process trains alone."""
+        return self._group
+
+    def parameters(self) -> Mapping[str, torch.nn.Parameter]:
+        """The parameters whose gradients the hook averages, by name."""
+        return self._parameters
+
+    def codec_of(self, name: str) -> str:
+        """The codec of a parameter's gradient now, with all options."""
+        return self._running().codec_of(name)
+
+    def travel_safer(self, name: str, codec: str) -> None:
+        """Replaces the codec of one gradient at the beginning of a step, on all ranks; see set_codec().
+
+        Raises InvalidArgument if a plan chooses the codecs; the errors of set_codec().
+        """
+        how = self._travel
+        if how.plan is not None:
+            raise InvalidArgument("a plan chooses the codecs: call set_plan() with another one")
+        how = replace(how, codec_for={**how.codec_for, name: codec}, warmup=None)
+        self._running().change(how)
+        self._travel, self._automatic = how, None
 
     def state_dict(self) -> dict[str, Any]:
         """The codec states of this rank and the number of steps. Every rank saves its own, between two steps."""
@@ -263,7 +303,7 @@ class HookState:
         From then on the model trains as without the hook: gradients are averaged exactly, also if this raises the error
         of the last step because no call has raised it. A state that is not closed ends with its model.
         """
-        carrier, self._carrier = self._carrier, None
+        carrier, self._carrier, self.watching = self._carrier, None, None
         if carrier is not None:
             self._sent_bytes, self._closed = carrier.sent_bytes, Plain(self._group)
             carrier.close()
@@ -289,6 +329,7 @@ class HookState:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._kept, self._automatic = state["_kept"], None
+        self.watching = None
         self._carrier = self._closed = None
         self._steps = int(state["_kept"]["steps"])
 

@@ -234,9 +234,9 @@ class GroupAverage:
         """Whether this rank remembers values from step to step."""
         return self.steps.keeps_states
 
-    def codec_name(self, name: str) -> str:
-        """The codec with which the tensor `name` travels."""
-        return self._routes.codec_name(name)
+    def codec_of(self, name: str) -> str:
+        """The codec, with all options, with which the tensor `name` travels."""
+        return self._routes.codec_of(name)
 
     def are_exact(self, names: tuple[str, ...], step: int) -> bool:
         """Whether all of these tensors travel without a codec in this step."""

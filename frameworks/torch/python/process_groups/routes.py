@@ -81,10 +81,10 @@ class Routes:
             return name in self._left_out
         return self._created(self._options.codec_at(name, step)) is not None
 
-    def codec_name(self, name: str) -> str:
-        """The codec with which a tensor travels after a warm-up."""
+    def codec_of(self, name: str) -> str:
+        """The codec, with all options, with which a tensor travels after a warm-up."""
         codec = self._codecs[name]
-        return "none" if codec is None else codec.name
+        return "none" if codec is None else codec.signature
 
     def are_exact(self, names: tuple[str, ...], step: int) -> bool:
         """Whether all of these tensors travel without a codec in this step."""

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results of benchmarks/harm as a block of docs/guide/watching.md."""
+
+from __future__ import annotations
+
+import math
+
+import benchmark_tables as tables
+
+from benchmarks.harm.judged import early, spoke_at, summary
+from hipress.watching.harm import ERROR, FRESH
+
+_OPTIMIZERS = {"adamw": "AdamW", "momentum": "SGD with momentum", "sgd": "SGD"}
+_STANDING = {"good": "none", "bad": "**yes**", "small": "small"}
+
+
+def harm_table(rows: tables.Result) -> str:
+    """The limits, and a line for each codec."""
+    limits = (
+        f"The limits: `fresh` below {FRESH:g}; with Adam, LAMB and optimizers that HiPress does not know also `error` "
+        f"above {ERROR:g}, because they divide by second moments, which errors make larger.\n\n"
+    )
+    if not rows:
+        return f"{limits}{tables.NOT_MEASURED.capitalize()}.\n"
+    found = summary(rows)
+    said = (
+        f"On trainings of [the convergence suite](../convergence.md) they named {found['named_in_time']} of "
+        f"{found['bad']} harmed ones in the first third of their steps, and {found['false_alarms']} of {found['good']} "
+        "others at any time. The worst figures of that third:\n\n"
+    )
+    lines = []
+    for key in dict.fromkeys((row["task"], row["optimizer"], row["method"]) for row in rows):
+        trained = [row for row in rows if (row["task"], row["optimizer"], row["method"]) == key]
+        windows = [each for row in trained for each in early(row)]
+        named = sum(spoke_at(row) is not None for row in trained)
+        lines.append(
+            (
+                f"{key[0]}, {_OPTIMIZERS[key[1]]}",
+                f"`{key[2]}`",
+                _STANDING[trained[0]["standing"]],
+                f"{100 * trained[0]['gap']:+.1f} %",
+                f"{max(math.inf if error is None else error for _, error, _ in windows):.2g}",
+                f"{min(0.0 if fresh is None else fresh for _, _, fresh in windows):.2f}",
+                f"{named} of {len(trained)}",
+            )
+        )
+    heads = "Task, optimizer | Codec | Harm | Gap: | `error`: | `fresh`: | Named:"
+    return limits + said + tables.table(heads, lines) + "\nResult: [harm](../../benchmarks/results/harm.json).\n"
