@@ -96,7 +96,7 @@ def _pytest(
     """
     kept = Path("build/pytest", session.name)
     shutil.rmtree(kept, ignore_errors=True)
-    which = ["-m", _TESTS, "-o", f"cache_dir={kept}", "--durations=40"]
+    which = ["-m", _TESTS, "-o", f"cache_dir={kept}", "--durations=40", f"--junitxml={kept}.xml"]
     command = [python, "-m", "pytest", *which, *arguments, *session.posargs]
     codes = [0, _NO_TEST] if _TESTS == "thorough" else [0]
     try:

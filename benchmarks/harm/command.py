@@ -20,13 +20,18 @@ from benchmarks.convergence import results as suite
 from benchmarks.convergence.cells import RANKS, SEEDS, key_of
 from benchmarks.convergence.command import where
 from benchmarks.convergence.job import Job
-from benchmarks.harm.judged import early, methods, spoke_at, summary
+from benchmarks.harm.judged import methods, spoke_at, summary, worst_early
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import RankFailed, exit_code, free_port, run_ranks
 from benchmarks.harness.report import print_table
 
 #: Tasks and optimizers of which the suite has judged most codecs.
-PAIRS = (("digits-cnn", "momentum"), ("help-decoder", "adamw"), ("licences-decoder", "adamw"))
+PAIRS = (
+    ("digits-cnn", "momentum"),
+    ("digits-cnn", "sgd"),
+    ("help-decoder", "adamw"),
+    ("licences-decoder", "adamw"),
+)
 FILE = Path(__file__).parents[1] / "results" / "harm.json"
 _RANK = Path(__file__).parents[1] / "convergence" / "rank.py"
 #: What is kept of a training.
@@ -82,15 +87,16 @@ def report(rows: list[dict[str, Any]]) -> None:
     table = []
     for key in dict.fromkeys((row["task"], row["optimizer"], row["method"]) for row in rows):
         trained = [row for row in rows if (row["task"], row["optimizer"], row["method"]) == key]
-        windows = [each for row in trained for each in early(row)]
+        error, fresh, arrived = worst_early(trained)
         steps = [spoke_at(row) for row in trained]
         table.append(
             {
                 **dict(zip(("task", "optimizer", "method"), key, strict=True)),
                 "gap": f"{100 * trained[0]['gap']:+.2f} %",
                 "standing": trained[0]["standing"],
-                "largest_error": f"{max(math.inf if error is None else error for _, error, _ in windows):.2g}",
-                "least_fresh": f"{min(0.0 if fresh is None else fresh for _, _, fresh in windows):.2f}",
+                "largest_error": f"{error:.2g}",
+                "least_fresh": f"{fresh:.2f}",
+                "least_arrived": f"{arrived:.2f}",
                 "named": f"{sum(step is not None for step in steps)} of {len(steps)}",
                 "first_named_at": min((step for step in steps if step is not None), default="–"),
             }

@@ -66,15 +66,25 @@ def spoke_at(row: dict[str, Any]) -> int | None:
     return next((step for step, *each in row["windows"] if harm(_figures(step, *each), kind)), None)
 
 
-def _figures(step: int, error: float | None, fresh: float | None) -> Figures:
-    """Of a model with one gradient. None is not a number, or infinite: a training that ends in NaN."""
-    known = math.inf if error is None else error, 0.0 if fresh is None else fresh
-    return Figures(step, 20, 0, 0.0, 0.0, 0.0, {"all": TensorFigures("all", "", 1, known[0], 1.0, known[1])})
+def _figures(step: int, error: float | None, fresh: float | None, arrived: float | None) -> Figures:
+    """Of a model with one gradient."""
+    known = TensorFigures("all", "", 1, _error(error), 1.0, fresh or 0.0, 1.0, arrived or 0.0)
+    return Figures(step, 20, 0, 0.0, 0.0, 0.0, {"all": known})
 
 
-def early(row: dict[str, Any]) -> list[tuple[int, float | None, float | None]]:
-    """The windows in the part of a training in which the rule has to speak."""
-    return [(step, error, fresh) for step, error, fresh in row["windows"] if step <= PART * row["steps"]]
+def _error(error: float | None) -> float:
+    """None: the training has come to values that are not finite."""
+    return math.inf if error is None else error
+
+
+def worst_early(rows: Sequence[dict[str, Any]]) -> tuple[float, float, float]:
+    """The largest error, and the least that is fresh and has arrived, in the windows of the trainings' PART."""
+    windows = [each for row in rows for each in row["windows"] if each[0] <= PART * row["steps"]]
+    return (
+        max(_error(error) for _, error, _, _ in windows),
+        min(fresh or 0.0 for _, _, fresh, _ in windows),
+        min(arrived or 0.0 for _, _, _, arrived in windows),
+    )
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, int]:

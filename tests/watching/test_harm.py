@@ -9,31 +9,37 @@ import pytest
 
 from hipress.errors import CodecWarning, InvalidArgument, Unsupported
 from hipress.watching import Figures, TensorFigures
-from hipress.watching.harm import ERROR, FRESH, OnHarm, harm, safer_codec
+from hipress.watching.harm import ARRIVED, ERROR, FRESH, OnHarm, harm, safer_codec
 
 
-def _figures(error: float, fresh: float, steps: int = 20) -> Figures:
+def _figures(error: float, fresh: float, steps: int = 20, arrived: float = 1.0) -> Figures:
     tensors = {
-        "small": TensorFigures("small", "int8", 10, 0.0, 0.1, 0.1),
-        "large": TensorFigures("large", "onebit", 10, error * 10.1, 10.0, fresh * 10.1 - 0.1),
+        "small": TensorFigures("small", "int8", 10, 0.0, 0.1, 0.1, 0.1, 0.1),
+        "large": TensorFigures(
+            "large", "onebit", 10, error * 10.1, 10.0, fresh * 10.1 - 0.1, 10.0, arrived * 10.1 - 0.1
+        ),
     }
     return Figures(40, steps, 0, 0.0, 0.0, 0.0, tensors)
 
 
 @pytest.mark.parametrize(
-    ("kind", "error", "fresh", "is_harm"),
+    ("kind", "error", "fresh", "arrived", "is_harm"),
     [
-        ("momentum", 100.0, FRESH + 0.01, False),
-        ("momentum", 0.0, FRESH - 0.01, True),
-        ("sgd", 0.0, FRESH - 0.01, True),
-        ("adam", ERROR * 0.99, 1.0, False),
-        ("adam", ERROR * 1.01, 1.0, True),
-        (None, ERROR * 1.01, 1.0, True),
-        ("lamb", float("inf"), 1.0, True),
+        ("momentum", 100.0, FRESH + 0.01, 0.0, False),
+        ("momentum", 0.0, FRESH - 0.01, 1.0, True),
+        ("sgd", 100.0, 0.0, ARRIVED + 0.01, False),
+        ("sgd", 0.0, 1.0, ARRIVED - 0.01, True),
+        ("adam", ERROR * 0.99, 1.0, 1.0, False),
+        ("adam", ERROR * 1.01, 1.0, 1.0, True),
+        (None, ERROR * 1.01, 1.0, 1.0, True),
+        ("muon", 0.0, FRESH - 0.01, 1.0, True),
+        ("lamb", float("inf"), 1.0, 1.0, True),
     ],
 )
-def test_the_limits_depend_on_the_optimizer(kind: str | None, error: float, fresh: float, is_harm: bool) -> None:
-    found = harm(_figures(error, fresh), kind)
+def test_the_limits_depend_on_the_optimizer(
+    kind: str | None, error: float, fresh: float, arrived: float, is_harm: bool
+) -> None:
+    found = harm(_figures(error, fresh, arrived=arrived), kind)
     assert (found is not None) == is_harm
     assert found is None or found.worst.name == "large"
 

@@ -16,11 +16,14 @@ from hipress.log import logger
 from hipress.watching.figures import Figures, TensorFigures
 
 _ACTIONS = ("warn", "safer", "ignore")
-#: Averages that have less of their step's gradient harm, whatever the optimizer.
+#: With momentum of any kind averages do harm that have less of their step's own gradient.
 FRESH = 0.85
+#: Without momentum delays do no harm; averages of which less has arrived by the end of a window do.
+ARRIVED = 0.5
 #: Above it the error of averages harms optimizers that divide by second moments, which it makes larger.
 ERROR = 1.0
-_BY_SECOND_MOMENTS = ("adam", "lamb", "unknown")
+#: Kinds of optimizers without momentum, and with first moments only.
+_PLAIN, _FIRST_MOMENTS = "sgd", "momentum"
 #: What a gradient travels with instead, the first of them that is not its own codec. Trainings have cleared both.
 _SAFER = ("int4", "int8")
 
@@ -39,13 +42,21 @@ def harm(figures: Figures, kind: str | None) -> Harm | None:
     every = list(figures.tensors.values())
     if not every or figures.steps < 2:
         return None
+    if kind == _PLAIN:
+        if figures.arrived < ARRIVED:
+            return Harm(
+                f"the averages have brought {figures.arrived:.0%} of their gradients; with less than {ARRIVED:.0%} "
+                "trainings end worse",
+                max(every, key=lambda each: each.squared_sum - each.product_of_sums),
+            )
+        return None
     if figures.fresh < FRESH:
         return Harm(
-            f"the averages have {figures.fresh:.0%} of their step's own gradient; with less than {FRESH:.0%} trainings "
-            "end worse",
+            f"the averages have {figures.fresh:.0%} of their step's own gradient; with momentum and less than "
+            f"{FRESH:.0%} trainings end worse",
             max(every, key=lambda each: each.squared_gradient - each.product),
         )
-    if (kind or "unknown") in _BY_SECOND_MOMENTS and figures.error > ERROR:
+    if kind != _FIRST_MOMENTS and figures.error > ERROR:
         return Harm(
             f"the square of the averages' error is {figures.error:.0%} of the gradient's; above {ERROR:.0%} trainings "
             "with optimizers that divide by second moments end worse",

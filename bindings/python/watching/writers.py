@@ -20,7 +20,17 @@ from hipress.watching.figures import Figures
 Writer: TypeAlias = Callable[[Figures], None]
 
 #: Columns of the CSV file.
-_COLUMNS = ("step", "gradient", "codec", "error", "fresh", "sent_bytes_per_step", "waited_s_per_step", "step_s")
+_COLUMNS = (
+    "step",
+    "gradient",
+    "codec",
+    "error",
+    "fresh",
+    "arrived",
+    "sent_bytes_per_step",
+    "waited_s_per_step",
+    "step_s",
+)
 
 
 def csv_file(path: str | os.PathLike[str]) -> Writer:
@@ -37,9 +47,9 @@ def csv_file(path: str | os.PathLike[str]) -> Writer:
             if is_new:
                 rows.writerow(_COLUMNS)
             costs = (figures.sent_bytes, figures.waited_s, figures.step_s)
-            rows.writerow([figures.step, "", "", figures.error, figures.fresh, *costs])
+            rows.writerow([figures.step, "", "", figures.error, figures.fresh, figures.arrived, *costs])
             for each in figures.tensors.values():
-                rows.writerow([figures.step, each.name, each.codec, each.error, each.fresh, "", "", ""])
+                rows.writerow([figures.step, each.name, each.codec, each.error, each.fresh, each.arrived, "", "", ""])
 
     return write
 
