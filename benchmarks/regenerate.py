@@ -193,6 +193,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "members-4": ("members", "--seeds", "3", "--steps", "800"),
     "sets-4": ("sets",),
     "harm": ("harm",),
+    "harm-cost": ("harm/cost.py",),
     "start": ("start", "--ranks", "16,64,200", "--repeats", "3"),
     "calls-2-1gbit-50ms-small": ("calls.py", "--nodes", "2", "--round-trip", "50", "--elements", "256"),
     "calls-2-1gbit-50ms-resnet50": ("calls.py", "--nodes", "2", "--round-trip", "50", "--model", "resnet50"),

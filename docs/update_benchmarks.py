@@ -25,7 +25,7 @@ from convergence_table import convergence_page  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
 from first_screen import averages_table, steps_table  # noqa: E402
 from fsdp_table import FSDP, fsdp_table  # noqa: E402
-from harm_table import harm_table  # noqa: E402
+from harm_table import cost_sentence, harm_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
 from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
@@ -480,7 +480,7 @@ def main() -> int:
         README: with_blocks(README, readme_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),
-        WATCHING: with_blocks(WATCHING, harm_table(load("harm"))),
+        WATCHING: with_blocks(WATCHING, harm_table(load("harm")), cost_sentence(load("harm-cost"))),
         CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers")), optimizers_table(load(OTHER_TEXT))),
         ADAM: with_blocks(
             ADAM, adam_table([load(f"adam-seed{seed}") for seed in ADAM_SEEDS]), own_table(load(ADAM_OWN))

@@ -28,11 +28,11 @@ _MOMENTUM = 0.9
 class Trainer:
     """`step`: trains with a rank's examples; its second argument is whether to measure the error of the average, which
     the result then is. `sent_bytes`: so far. `windows`: of each window of hipress.torch.watch() so far the step at its
-    end, the error, what is fresh and what has arrived."""
+    end, the error and what is fresh."""
 
     step: Callable[[Examples, bool], float | None]
     sent_bytes: Callable[[], int | None]
-    windows: list[tuple[int, float, float, float]] = field(default_factory=list)
+    windows: list[tuple[int, float, float]] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def _of_codec(cell: Cell, model: nn.Module) -> Trainer:
     trains = Trainer(step, _sent)
 
     def note(figures: Figures) -> None:
-        trains.windows.append((figures.step, figures.error, figures.fresh, figures.arrived))
+        trains.windows.append((figures.step, figures.error, figures.fresh))
 
     hp.watch(optimizer, on_harm="ignore", writers=[note])
     return trains

@@ -87,7 +87,7 @@ def report(rows: list[dict[str, Any]]) -> None:
     table = []
     for key in dict.fromkeys((row["task"], row["optimizer"], row["method"]) for row in rows):
         trained = [row for row in rows if (row["task"], row["optimizer"], row["method"]) == key]
-        error, fresh, arrived = worst_early(trained)
+        error, fresh = worst_early(trained)
         steps = [spoke_at(row) for row in trained]
         table.append(
             {
@@ -96,7 +96,6 @@ def report(rows: list[dict[str, Any]]) -> None:
                 "standing": trained[0]["standing"],
                 "largest_error": f"{error:.2g}",
                 "least_fresh": f"{fresh:.2f}",
-                "least_arrived": f"{arrived:.2f}",
                 "named": f"{sum(step is not None for step in steps)} of {len(steps)}",
                 "first_named_at": min((step for step in steps if step is not None), default="–"),
             }

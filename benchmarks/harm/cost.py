@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What watching costs: steps of DDP's hook in a window of hipress.torch.watch(), beside steps outside of one.
 
-    python -m hipress.cli run -np 2 python benchmarks/harm/cost.py --json FILE
+    python benchmarks/harm/cost.py --json FILE
 
-Gradients have the shapes of a real model's, and backward computes nothing else, so a step is its averages alone: what
-watching costs of a real step is less.
+Two ranks on this machine. Gradients have the shapes of a real model's, and backward computes nothing else, so a step is
+its averages alone: what watching costs of a real step is less.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -70,14 +72,22 @@ def measured(model: str, codec: str, windows: int) -> dict[str, float | str]:
     }
 
 
-def main() -> None:
-    """Measures on all ranks; rank 0 prints."""
+def arguments() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--model", choices=MODELS, nargs="+", default=["resnet50", "bert-base"])
     parser.add_argument("--codec", nargs="+", default=["int8", "onebit"])
     parser.add_argument("--windows", type=int, default=3, help="watched ones (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Starts the ranks; on one of them: measures, and rank 0 prints. Returns the exit code."""
+    given = arguments().parse_args()
+    if "HIPRESS_RANK" not in os.environ:
+        launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", "2", sys.executable]
+        return subprocess.run([*launcher, str(Path(__file__).resolve()), *sys.argv[1:]]).returncode
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rows = [measured(model, codec, given.windows) for model in given.model for codec in given.codec]
@@ -86,7 +96,8 @@ def main() -> None:
         if given.json is not None:
             write_json(given.json, rows)
     dist.destroy_process_group()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.convergence.cells import Cell, Grid, best_rate
-from benchmarks.convergence.methods import BASELINE, METHODS, is_codec
+from benchmarks.convergence.methods import BASELINE, METHODS, codec_of, is_codec
 from benchmarks.convergence.verdict import LEAST_SEEDS, baseline, verdict
 from hipress.watching import Figures, TensorFigures
 from hipress.watching.harm import harm
@@ -63,12 +63,12 @@ def methods(rows: Sequence[dict[str, Any]], pairs: Sequence[tuple[str, str]]) ->
 def spoke_at(row: dict[str, Any]) -> int | None:
     """The step at which the rule says harm in a training; None: it never does."""
     kind = _KINDS.get(row["optimizer"], row["optimizer"])
-    return next((step for step, *each in row["windows"] if harm(_figures(step, *each), kind)), None)
+    return next((step for step, *each in row["windows"] if harm(_figures(row, step, *each), kind)), None)
 
 
-def _figures(step: int, error: float | None, fresh: float | None, arrived: float | None) -> Figures:
+def _figures(row: dict[str, Any], step: int, error: float | None, fresh: float | None) -> Figures:
     """Of a model with one gradient."""
-    known = TensorFigures("all", "", 1, _error(error), 1.0, fresh or 0.0, 1.0, arrived or 0.0)
+    known = TensorFigures("all", codec_of(row["method"], row["optimizer"]), 1, _error(error), 1.0, fresh or 0.0)
     return Figures(step, 20, 0, 0.0, 0.0, 0.0, {"all": known})
 
 
@@ -77,14 +77,10 @@ def _error(error: float | None) -> float:
     return math.inf if error is None else error
 
 
-def worst_early(rows: Sequence[dict[str, Any]]) -> tuple[float, float, float]:
-    """The largest error, and the least that is fresh and has arrived, in the windows of the trainings' PART."""
+def worst_early(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """The largest error, and the least that is fresh, in the windows of the trainings' PART."""
     windows = [each for row in rows for each in row["windows"] if each[0] <= PART * row["steps"]]
-    return (
-        max(_error(error) for _, error, _, _ in windows),
-        min(fresh or 0.0 for _, _, fresh, _ in windows),
-        min(arrived or 0.0 for _, _, _, arrived in windows),
-    )
+    return max(_error(error) for _, error, _ in windows), min(fresh or 0.0 for _, _, fresh in windows)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, int]:

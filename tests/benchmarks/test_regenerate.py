@@ -21,6 +21,7 @@ from benchmarks.convergence import command as convergence
 from benchmarks.diloco import command as diloco
 from benchmarks.fsdp import command as fsdp
 from benchmarks.harm import command as harm
+from benchmarks.harm import cost as harm_cost
 from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.members import command as members
 from benchmarks.optimizers import command as optimizers
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Any] = {
     "precision_lab.py": precision_lab,
     "sets": sets,
     "harm": harm,
+    "harm/cost.py": harm_cost,
     "start": start,
     "train.py": training,
 }

@@ -106,7 +106,9 @@ def test_every_codec_with_error_feedback(codec: str) -> None:
     assert codec in text
     assert "error_feedback=false" not in text  # it ends far above uncompressed gradients on some texts
     assert said(lambda: wrapped(torch.optim.AdamW, codec=f"{codec}(error_feedback=false)")) == []
-    assert said(lambda: wrapped(OTHERS["SGD"], codec=codec)) == []
+    with_sgd = said(lambda: wrapped(OTHERS["SGD"], codec=codec))
+    # The evidence has a loss of this one.
+    assert ["SGD without momentum" in text for text in with_sgd] == [True] * (codec == "graddrop")
 
 
 @pytest.mark.parametrize("codec", ["none", "fp16", "terngrad(bitwidth=4)", "bf16", "int8"])
@@ -235,7 +237,7 @@ def _planned(make: str) -> list[str]:
     return [*planning._options.codecs, *planning._options.codecs_for[0][1], *sorted(planning.profile.codecs)]
 
 
-@pytest.mark.parametrize(("make", "codecs"), [("AdamW", ["fp16"]), ("SGD", ["onebit", "terngrad", "graddrop", "fp16"])])
+@pytest.mark.parametrize(("make", "codecs"), [("AdamW", ["fp16"]), ("SGD", ["onebit", "terngrad", "fp16"])])
 def test_what_an_automatic_plan_may_use(make: str, codecs: list[str]) -> None:
     for allowed in run(_planned, 2, make):
         assert allowed[: len(codecs)] == codecs

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hipress.watching import Figures, TensorFigures, csv_file, prometheus_file, tensorboard
 
-_ROUGH = TensorFigures("a.weight", "onebit", 10, 2.0, 4.0, 3.0, 8.0, 4.0)
-_EXACT = TensorFigures('odd "name"\\', "int8", 5, 0.0, 0.0, 0.0, 0.0, 0.0)
+_ROUGH = TensorFigures("a.weight", "onebit", 10, 2.0, 4.0, 3.0)
+_EXACT = TensorFigures('odd "name"\\', "int8", 5, 0.0, 0.0, 0.0)
 
 
 def _figures(step: int = 40) -> Figures:
@@ -26,18 +26,15 @@ def test_a_flat_dictionary_has_every_figure() -> None:
         "hipress/step_s": 1.5,
         "hipress/error": 0.5,
         "hipress/fresh": 0.75,
-        "hipress/arrived": 0.5,
         "hipress/error/a.weight": 0.5,
         "hipress/fresh/a.weight": 0.75,
-        "hipress/arrived/a.weight": 0.5,
         'hipress/error/odd "name"\\': 0.0,
         'hipress/fresh/odd "name"\\': 1.0,
-        'hipress/arrived/odd "name"\\': 1.0,
     }
 
 
 def test_an_error_of_zeros_is_infinite() -> None:
-    assert TensorFigures("w", "int8", 1, 1.0, 0.0, 0.0, 0.0, 0.0).error == math.inf
+    assert TensorFigures("w", "int8", 1, 1.0, 0.0, 0.0).error == math.inf
 
 
 def test_a_csv_file_has_a_row_for_the_model_and_one_for_each_gradient(tmp_path: Path) -> None:
@@ -68,7 +65,7 @@ def test_a_prometheus_file_has_the_newest_figures(tmp_path: Path) -> None:
 
 
 def test_a_prometheus_file_needs_no_labels(tmp_path: Path) -> None:
-    infinite = TensorFigures("w", "int8", 1, 1.0, 0.0, 0.0, 0.0, 0.0)
+    infinite = TensorFigures("w", "int8", 1, 1.0, 0.0, 0.0)
     prometheus_file(tmp_path / "hipress.prom")(Figures(1, 1, 0, 0.0, 0.0, 0.0, {"w": infinite}))
     assert "hipress_error +Inf" in (tmp_path / "hipress.prom").read_text().splitlines()
 

@@ -7,14 +7,13 @@ They compare the averages that the ranks have got with the exact ones, at sample
 - `fresh` is the product of both by the square of the exact average: how much of a step's own gradient its average has.
   With error feedback a codec sends the rest in later steps. Random rounding that is right on average has a large error
   and is fresh.
-- `arrived` is the same of the sums over the window: how much of its gradients has come by its end.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,6 @@ class TensorFigures:
     squared_gradient: float
     product: float
     """Of the averages with the exact ones."""
-    squared_sum: float
-    """Of the exact averages over the steps."""
-    product_of_sums: float
-    """Of the averages' sums over the steps with those of the exact ones."""
 
     @property
     def error(self) -> float:
@@ -43,11 +38,6 @@ class TensorFigures:
     def fresh(self) -> float:
         """See the module; 1: all of it, also where the gradient is zero."""
         return _fresh([self])
-
-    @property
-    def arrived(self) -> float:
-        """See the module; 1: all of it."""
-        return _arrived([self])
 
 
 @dataclass(frozen=True)
@@ -79,10 +69,9 @@ class Figures:
         """Of all gradients together, see the module."""
         return _fresh(self.tensors.values())
 
-    @property
-    def arrived(self) -> float:
-        """Of all gradients together, see the module."""
-        return _arrived(self.tensors.values())
+    def only(self, names: Collection[str]) -> Figures:
+        """The figures without those of other gradients."""
+        return replace(self, tensors={name: each for name, each in self.tensors.items() if name in names})
 
     def as_dict(self, prefix: str = "hipress/") -> dict[str, float]:
         """The figures by name, flat, as W&B and others take them. Those of one gradient have its name at the end."""
@@ -93,12 +82,10 @@ class Figures:
             "step_s": self.step_s,
             "error": self.error,
             "fresh": self.fresh,
-            "arrived": self.arrived,
         }
         for name, each in self.tensors.items():
             found[f"error/{name}"] = each.error
             found[f"fresh/{name}"] = each.fresh
-            found[f"arrived/{name}"] = each.arrived
         return {prefix + name: float(value) for name, value in found.items()}
 
 
@@ -111,13 +98,6 @@ def _error(tensors: Iterable[TensorFigures]) -> float:
 
 
 def _fresh(tensors: Iterable[TensorFigures]) -> float:
-    return _part([(each.product, each.squared_gradient) for each in tensors])
-
-
-def _arrived(tensors: Iterable[TensorFigures]) -> float:
-    return _part([(each.product_of_sums, each.squared_sum) for each in tensors])
-
-
-def _part(products: Sequence[tuple[float, float]]) -> float:
-    whole = sum(square for _, square in products)
-    return sum(product for product, _ in products) / whole if whole > 0 else 1.0
+    every = list(tensors)
+    gradient = sum(each.squared_gradient for each in every)
+    return sum(each.product for each in every) / gradient if gradient > 0 else 1.0

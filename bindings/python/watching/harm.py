@@ -16,10 +16,8 @@ from hipress.log import logger
 from hipress.watching.figures import Figures, TensorFigures
 
 _ACTIONS = ("warn", "safer", "ignore")
-#: With momentum of any kind averages do harm that have less of their step's own gradient.
+#: Averages that have less of their step's own gradient do harm, unless there is no momentum and the rest comes later.
 FRESH = 0.85
-#: Without momentum delays do no harm; averages of which less has arrived by the end of a window do.
-ARRIVED = 0.5
 #: Above it the error of averages harms optimizers that divide by second moments, which it makes larger.
 ERROR = 1.0
 #: Kinds of optimizers without momentum, and with first moments only.
@@ -39,30 +37,28 @@ class Harm:
 
 def harm(figures: Figures, kind: str | None) -> Harm | None:
     """What the figures say of a training with an optimizer of this kind (None: unknown); None: they say no harm."""
+    if kind == _PLAIN:
+        figures = figures.only([name for name, each in figures.tensors.items() if not _has_feedback(each.codec)])
     every = list(figures.tensors.values())
     if not every or figures.steps < 2:
         return None
-    if kind == _PLAIN:
-        if figures.arrived < ARRIVED:
-            return Harm(
-                f"the averages have brought {figures.arrived:.0%} of their gradients; with less than {ARRIVED:.0%} "
-                "trainings end worse",
-                max(every, key=lambda each: each.squared_sum - each.product_of_sums),
-            )
-        return None
     if figures.fresh < FRESH:
         return Harm(
-            f"the averages have {figures.fresh:.0%} of their step's own gradient; with momentum and less than "
-            f"{FRESH:.0%} trainings end worse",
+            f"the averages have {figures.fresh:.0%} of their step's own gradient; with less than {FRESH:.0%} trainings "
+            "end worse",
             max(every, key=lambda each: each.squared_gradient - each.product),
         )
-    if kind != _FIRST_MOMENTS and figures.error > ERROR:
+    if kind not in (_PLAIN, _FIRST_MOMENTS) and figures.error > ERROR:
         return Harm(
             f"the square of the averages' error is {figures.error:.0%} of the gradient's; above {ERROR:.0%} trainings "
             "with optimizers that divide by second moments end worse",
             max(every, key=lambda each: each.squared_error),
         )
     return None
+
+
+def _has_feedback(codec: str) -> bool:
+    return "residual" in load_core().create_codec(codec).states
 
 
 def safer_codec(codec: str) -> str:

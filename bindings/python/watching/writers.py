@@ -26,7 +26,6 @@ _COLUMNS = (
     "codec",
     "error",
     "fresh",
-    "arrived",
     "sent_bytes_per_step",
     "waited_s_per_step",
     "step_s",
@@ -47,9 +46,9 @@ def csv_file(path: str | os.PathLike[str]) -> Writer:
             if is_new:
                 rows.writerow(_COLUMNS)
             costs = (figures.sent_bytes, figures.waited_s, figures.step_s)
-            rows.writerow([figures.step, "", "", figures.error, figures.fresh, figures.arrived, *costs])
+            rows.writerow([figures.step, "", "", figures.error, figures.fresh, *costs])
             for each in figures.tensors.values():
-                rows.writerow([figures.step, each.name, each.codec, each.error, each.fresh, each.arrived, "", "", ""])
+                rows.writerow([figures.step, each.name, each.codec, each.error, each.fresh, "", "", ""])
 
     return write
 

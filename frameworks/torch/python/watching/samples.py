@@ -35,8 +35,9 @@ class Samples:
         self.own = torch.zeros(size, device=device)
         """This rank's values of the step."""
         self._averages = torch.zeros_like(self.own)
-        sums = torch.zeros((5, size), device=device, dtype=torch.float64)
-        self._squared_errors, self._squared_gradients, self._products, self._sums, self._sums_of_averages = sums
+        self._squared_errors, self._squared_gradients, self._products = torch.zeros(
+            (3, size), device=device, dtype=torch.float64
+        )
         self._counted = torch.zeros((), device=device, dtype=torch.int64)
 
     def begin_step(self) -> None:
@@ -65,8 +66,6 @@ class Samples:
         self._squared_errors += error.square()
         self._squared_gradients += gradient.square()
         self._products += (gradient + error) * gradient
-        self._sums += gradient
-        self._sums_of_averages += gradient + error
         self._counted += counts
 
     def counted(self) -> int:
@@ -75,15 +74,7 @@ class Samples:
 
     def figures(self) -> dict[str, TensorFigures]:
         """The figures of the window, by name."""
-        sums = torch.stack(
-            (
-                self._squared_errors,
-                self._squared_gradients,
-                self._products,
-                self._sums.square(),
-                self._sums_of_averages * self._sums,
-            )
-        ).cpu()
+        sums = torch.stack((self._squared_errors, self._squared_gradients, self._products)).cpu()
         found = {}
         for name, (count, codec) in self._tensors.items():
             part = sums[:, self._ranges[name]]
