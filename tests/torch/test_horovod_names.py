@@ -177,3 +177,9 @@ def _asynchronous() -> list[str]:
 
 def test_handles_and_orders() -> None:
     assert run(_asynchronous, 2) == [["Mismatch"]] * 2
+
+
+@pytest.mark.parametrize("parameters", [3, None, torch.ones(2), [torch.ones(2), 3], ["weight"]])
+def test_what_has_no_parameters_is_not_broadcast(parameters: Any) -> None:
+    with pytest.raises(ValueError, match=r"takes model.state_dict\(\), named_parameters\(\) or parameters\(\), not a "):
+        hvd.broadcast_parameters(parameters, root_rank=0)

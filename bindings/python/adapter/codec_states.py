@@ -486,7 +486,7 @@ def _agreed(
     gathered = [json.loads(each) for each in tensors.gather("codec states", json.dumps(own).encode())]
     if error is not None:
         raise error
-    for rank, theirs in zip(tensors.process_set.ranks or (), gathered, strict=True):
+    for rank, theirs in zip(tensors.process_set.ranks, gathered, strict=True):
         if "error" in theirs:
             raise Mismatch(f"rank {rank} refused, so nothing was changed on any rank: {theirs['error']}")
         for key, value in own.items():

@@ -57,7 +57,7 @@ def allgather_object(
     payload = pickle.dumps(obj)
     label = name or "object"
     call = new_call("allgather_object()", label, process_sets.check(process_set))
-    senders = process_set.ranks or []
+    senders = process_set.ranks
     proofs = _gathered(seal(payload, call), f"{label}.seals", process_set)
     seals = [open_seal(proof, sender, call) for sender, proof in zip(senders, proofs, strict=True)]
     parts = _gathered(payload, f"{label}.bytes", process_set)

@@ -55,16 +55,16 @@ class ProcessSet:
         wrong = [rank for rank in ranks if isinstance(rank, bool) or not isinstance(rank, int)]
         if wrong:
             raise InvalidArgument(f"ProcessSet({ranks!r}): a rank is an integer, and {wrong[0]!r} is none")
-        self._ranks: list[int] | None = sorted(ranks)
+        self._ranks = sorted(ranks)
         #: Weak: the engine keeps its sets, and must end with its last user.
         self._process: weakref.ref[Runtime] | None = None
         #: The lists of tensors whose gradients travel among its ranks.
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
 
     @property
-    def ranks(self) -> list[int] | None:
-        """The ranks, in rising order; None after remove_process_set()."""
-        return None if self._ranks is None else list(self._ranks)
+    def ranks(self) -> list[int]:
+        """The ranks, in rising order."""
+        return list(self._ranks)
 
     def size(self) -> int:
         """The number of its ranks. Raises InvalidArgument unless the set is registered."""
@@ -98,10 +98,11 @@ class ProcessSet:
         return f" among {_text(among)}" if among else ""
 
     def invalidate(self) -> None:
-        """Horovod's: the object stands for no set any more."""
-        self.process_set_id = self._ranks = self._process = None
+        """Horovod's: the set has no number any more. It keeps its ranks, so add_process_set() takes it again."""
+        self.process_set_id = self._process = None
         for user in self.users:
             user.process_set_removed()
+        self.users.clear()
 
     def __deepcopy__(self, memo: object) -> ProcessSet:
         """The set itself: a copy of a model has the model's set."""
@@ -109,11 +110,11 @@ class ProcessSet:
 
     def __reduce__(self) -> tuple[Any, ...] | str:
         """Pickles the ranks. The program that loads them registers a set of its own."""
-        return ProcessSet, (self.ranks or [],)
+        return ProcessSet, (self.ranks,)
 
     def _registered(self) -> list[int]:
         process = runtime.current()
-        if self._ranks is None or self.process_set_id is None:
+        if self.process_set_id is None:
             raise InvalidArgument(
                 f"{self} is not registered: call add_process_set() with it on all ranks, and use it until "
                 "remove_process_set()"
@@ -165,15 +166,15 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Ends a process set; its object then stands for no set. All ranks of the job call it, in the same order.
+    """Ends a process set, which add_process_set() may register again. All ranks of the job call it, in the same order.
 
-    Returns whether the set has ended: False for `global_process_set`. Optimizers that use the set cannot be used any
-    more. Raises InvalidArgument if the set is not registered, or if one of its operations is in flight; Mismatch,
-    Timeout as add_process_set() does.
+    Returns whether the set has ended: False for `global_process_set` and for a set that is not registered. Optimizers
+    that use the set cannot be used any more. Raises InvalidArgument if one of its operations is in flight, or if it was
+    registered before the last shutdown(); Mismatch, Timeout as add_process_set() does.
     """
     if not isinstance(process_set, ProcessSet):
         raise InvalidArgument(f"remove_process_set({process_set!r}): give the result of add_process_set()")
-    if process_set.process_set_id == 0:
+    if process_set.process_set_id in (None, 0):
         return False
 
     def describe() -> dict[str, str]:
@@ -216,7 +217,7 @@ def add_at_start(process_sets: Sequence[ProcessSet | Iterable[int]] | str | None
         return
     for given in process_sets or ():
         wanted = given if isinstance(given, ProcessSet) else ProcessSet(given)
-        equal = _found(wanted.ranks or ())
+        equal = _found(wanted.ranks)
         if equal is None:
             add_process_set(wanted)
         elif wanted is not global_process_set:
@@ -282,7 +283,7 @@ def _new(wanted: ProcessSet) -> ProcessSet:
     """`wanted`. Raises InvalidArgument if it cannot be added."""
     if wanted.process_set_id is not None and wanted._is_of(runtime.current()):
         raise InvalidArgument(f"{wanted} is registered already")
-    equal = _found(_checked(wanted).ranks or ())
+    equal = _found(_checked(wanted).ranks)
     if equal is not None:
         raise InvalidArgument(f"the ranks {wanted.ranks} are registered already, as {equal}: use that set")
     return wanted

@@ -27,7 +27,7 @@ def check_replicas(
     for name, values in named_values:
         names.append(name)
         digests += hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).digest()
-    ranks = process_set.ranks or []
+    ranks = process_set.ranks
     gathered = runtime.current().engine.allgather(process_set.named("replicas"), digests, among=process_set.among)
     for index, name in enumerate(names):
         part = slice(16 * index, 16 * (index + 1))

@@ -206,7 +206,7 @@ class TensorList:
         choice, core = self._choices[members[0].name], load_core()
         codec = core.create_codec(choice.codec)
         hosts = self._engine.hosts or [0] * runtime.size()
-        used = {hosts[rank] for rank in self._process_set.ranks or ()}
+        used = {hosts[rank] for rank in self._process_set.ranks}
         crosses_network = len(used) > 1 if choice.topology.startswith("hierarchical") else self._world > 1
         # A row of values has no factors.
         if not crosses_network or codec.name == "none" or codec.low_rank is not None:

@@ -188,8 +188,8 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
     def _hipress_warn_of_synchronizing_twice(self) -> None:
         self._hipress_warned = True
         warnings.warn(
-            "step() was called after synchronize() without skip_synchronize(): in Horovod it combines gradients "
-            "a second time; write `with optimizer.skip_synchronize(): optimizer.step()`",
+            "optimizer.step() called without optimizer.skip_synchronize() after optimizer.synchronize(): in Horovod it "
+            "combines gradients a second time; write `with optimizer.skip_synchronize(): optimizer.step()`",
             stacklevel=4,
         )
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,19 @@ def _named(
     return named
 
 
+def _check_groups(groups: int | Sequence[Sequence[torch.Tensor]] | None) -> None:
+    """Groups change nothing, but wrong ones are an error of the script, as in Horovod. Raises InvalidArgument."""
+    if groups is None or isinstance(groups, int):
+        return
+    if isinstance(groups, str) or not isinstance(groups, Sequence):
+        raise InvalidArgument(f"groups={groups!r}: give a number of groups, or lists of parameters")
+    members = [member for group in groups for member in group]
+    if not all(isinstance(member, torch.Tensor) for member in members):
+        raise InvalidArgument("groups has lists of parameters, and one has something that is not a tensor")
+    if len({id(member) for member in members}) < len(members):
+        raise InvalidArgument("groups has a parameter twice: a parameter is in one group")
+
+
 def _warming_up(given: Mapping[str, Any], combining: SynchronizationOptions) -> WarmingUp | None:
     warmup = warmup_of(given["warmup"])
     if warmup is None:
@@ -111,6 +124,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             f"{type(optimizer).__name__} exchanges values with all ranks itself: use it without DistributedOptimizer"
         )
     named = _named(optimizer, named_parameters)
+    _check_groups(given["groups"])
     combining = gradient_options(
         **{name: given[name] for name in declared(GradientTravel)},
         compression=given["compression"],

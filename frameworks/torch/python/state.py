@@ -51,14 +51,14 @@ def broadcast_parameters(
 def _named(params: Mapping[str, Any] | Iterable[tuple[str, Any] | torch.Tensor]) -> list[tuple[str, Any]]:
     if isinstance(params, Mapping):
         return list(params.items())
+    takes = "broadcast_parameters() takes model.state_dict(), named_parameters() or parameters(), not"
+    if isinstance(params, torch.Tensor) or not isinstance(params, Iterable):
+        raise InvalidArgument(f"{takes} a {type(params).__name__}")
     named = []
     for index, each in enumerate(params):
         pair = (str(index), each) if isinstance(each, torch.Tensor) else each
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise InvalidArgument(
-                f"broadcast_parameters() takes model.state_dict(), named_parameters() or parameters(), not a "
-                f"{type(each).__name__} among them"
-            )
+            raise InvalidArgument(f"{takes} a {type(each).__name__} among them")
         named.append(pair)
     return named
 

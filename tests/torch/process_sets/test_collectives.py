@@ -44,7 +44,7 @@ def test_a_set_knows_its_ranks_and_this_rank() -> None:
 
 def _all_collectives() -> None:
     _, _, mine = _sets()
-    rank, ranks = hp.rank(), mine.ranks or []
+    rank, ranks = hp.rank(), mine.ranks
     mean = sum(ranks) / 2
     own = torch.full((70_000,), float(rank))
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
@@ -83,7 +83,7 @@ def test_every_collective_is_among_the_ranks_of_its_set() -> None:
 
 def _derivatives() -> None:
     _, _, mine = _sets()
-    rank, ranks = float(hp.rank()), mine.ranks or []
+    rank, ranks = float(hp.rank()), mine.ranks
     mean = sum(ranks) / 2
 
     def gradient(collective: Any) -> list[float]:
@@ -134,7 +134,7 @@ def _overlapping() -> int:
         for number, each, turn in calls
     ]
     for each, handle in handles:
-        assert float(hp.synchronize(handle)) == sum(each.ranks or [])
+        assert float(hp.synchronize(handle)) == sum(each.ranks)
     return len(handles)
 
 
@@ -147,11 +147,12 @@ def _added_and_removed() -> None:
     first, second = hp.add_process_set([0]), hp.add_process_set([1, 2])
     number = first.process_set_id
     assert hp.remove_process_set(first)
-    assert first.process_set_id is None
-    assert first.ranks is None
+    assert (first.process_set_id, first.ranks) == (None, [0])
+    assert not hp.remove_process_set(first)
     third = hp.add_process_set([0, 2])
     assert third.process_set_id == number  # as in Horovod
-    again = hp.add_process_set([0])
+    again = hp.add_process_set(first)
+    assert again is first
     if again.included():
         assert hp.allreduce(torch.ones(2), name="x", process_set=again).tolist() == [1.0, 1.0]
     if second.included():
