@@ -49,7 +49,7 @@ from benchmarks.regenerate import CHECKPOINTS as RESUMED  # noqa: E402
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
 STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
-WATCHING = ROOT / "docs" / "guide" / "watching.md"
+WATCHING = ROOT / "docs" / "guide" / "pytorch" / "watching.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
 CONVERGENCE = ROOT / "docs" / "convergence.md"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of benchmarks/harm as a block of docs/guide/watching.md."""
+"""The results of benchmarks/harm as a block of docs/guide/pytorch/watching.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def harm_table(rows: tables.Result) -> str:
         return f"{limits}{tables.NOT_MEASURED.capitalize()}.\n"
     found = summary(rows)
     said = (
-        f"On trainings of [the convergence suite](../convergence.md) they named {found['named_in_time']} of "
+        f"On trainings of [the convergence suite](../../convergence.md) they named {found['named_in_time']} of "
         f"{found['bad']} harmed ones in the first third of their steps, and {found['false_alarms']} of {found['good']} "
         "others at any time. The worst figures of that third:\n\n"
     )
@@ -44,7 +44,7 @@ def harm_table(rows: tables.Result) -> str:
             )
         )
     heads = "Task, optimizer | Codec | Harm | Gap: | `error`: | `fresh`: | Named:"
-    return limits + said + tables.table(heads, lines) + "\nResult: [harm](../../benchmarks/results/harm.json).\n"
+    return limits + said + tables.table(heads, lines) + "\nResult: [harm](../../../benchmarks/results/harm.json).\n"
 
 
 def cost_sentence(rows: tables.Result) -> str:
@@ -56,5 +56,5 @@ def cost_sentence(rows: tables.Result) -> str:
     return (
         f"A watched step of two ranks takes {min(ratios):.2f} to {max(ratios):.2f} times another one, where steps are "
         f"averages alone (gradients of {models}; no computing hides anything). In a long training that is "
-        f"{100 * max(shares):.2f} % at most. Result: [harm-cost](../../benchmarks/results/harm-cost.json).\n"
+        f"{100 * max(shares):.2f} % at most. Result: [harm-cost](../../../benchmarks/results/harm-cost.json).\n"
     )

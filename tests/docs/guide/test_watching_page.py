@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs import pages
 
-PAGE = "docs/guide/watching.md"
+PAGE = "docs/guide/pytorch/watching.md"
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ class HookState:
         if refuses_hooks():
             raise Unsupported(
                 "torch._dynamo.config.optimize_ddp='python_reducer' averages gradients without communication hooks: "
-                "set it to 'ddp_optimizer'"
+                "set it to 'ddp_optimizer', or compress the compiled reductions by hipress.torch.compiled.GraphPass"
             )
         may_choose = codecs_to_choose(codec, options, "plan", "warmup", "host_group")
         instead = options.get("plan"), options.get("codec_for")

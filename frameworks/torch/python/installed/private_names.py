@@ -247,6 +247,33 @@ def local_shard_of(parameter: Any) -> torch.Tensor:
     return shard
 
 
+# Compiled graphs.
+
+
+def functional_collectives() -> Any:
+    """torch's collectives as operators, of which a traced graph consists."""
+    # torch has no public names of them. The import registers what they return while torch traces.
+    importlib.import_module("torch.distributed._functional_collectives")
+    return _of(torch.ops, "_c10d_functional", "hipress.torch.compiled")
+
+
+#: How the names of these operators begin in a graph.
+COLLECTIVE_OPERATORS = "_c10d_functional."
+
+
+def waited_later(tensor: torch.Tensor, work: Any) -> None:
+    """The operator wait_tensor() waits for the work when it gets the tensor."""
+    # torch's own operators in C++ do it; a Work has no public way into a graph.
+    _of(importlib.import_module("torch._C._distributed_c10d"), "_register_work", "hipress.torch.compiled")(tensor, work)
+
+
+def group_of_name(name: str) -> dist.ProcessGroup:
+    """The group with this group_name. Raises RuntimeError or ValueError if there is none."""
+    # A graph has names in place of groups, and torch only a private function for the way back.
+    group: dist.ProcessGroup = _of(dist.distributed_c10d, "_resolve_process_group", "hipress.torch.compiled")(name)
+    return group
+
+
 # Process groups.
 
 

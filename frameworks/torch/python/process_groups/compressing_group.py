@@ -131,6 +131,11 @@ class CompressingGroup(dist.ProcessGroup):
         return "hipress"
 
     @property
+    def options(self) -> GroupOptions:
+        """How gradients are compressed."""
+        return self._options
+
+    @property
     def sent_bytes(self) -> int:
         """What this rank has given to collectives of bytes; exact calls are not counted."""
         return self._sent_from_other_devices + (0 if self._average is None else self._average.sent_bytes)
@@ -161,11 +166,12 @@ class CompressingGroup(dist.ProcessGroup):
             self._move(tensor.device, names)
         self._here.update(names)
         average = chosen.reduceOp == dist.ReduceOp.AVG
+        of = backward_pass() if context.step is None else context.step
         if exact:
-            ended = self._running().another(named_parts, backward_pass(), 1 / self.size() if average else 1.0)
+            ended = self._running().another(named_parts, of, 1 / self.size() if average else 1.0)
             work = self._inner_on(tensor.device).allreduce(given, chosen)
             return _Work(self._followed().future(work, tensor, ended), given)
-        return _Work(self._running().start(named_parts, step, average=average, key=backward_pass()), given)
+        return _Work(self._running().start(named_parts, step, average=average, key=of), given)
 
     def _followed(self) -> Followed:
         if self._exact is None:

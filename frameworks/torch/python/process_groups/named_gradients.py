@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 
 import torch
@@ -18,10 +18,15 @@ class Named:
     """What the all-reduces within one context are."""
 
     def __init__(
-        self, of: str | Mapping[str, TensorShape | Sequence[int]], before: Callable[[int], None] | None = None
+        self,
+        of: str | Mapping[str, TensorShape | Sequence[int]],
+        before: Callable[[int], None] | None = None,
+        step: Hashable = None,
     ) -> None:
-        """`before`: called before their averages, with the number of earlier steps."""
+        """`before`: called before their averages, with the number of earlier steps. `step`: what the averages of a step
+        have in common; None: the backward pass that runs."""
         self.before = before
+        self.step = step
         self._name = of if isinstance(of, str) else None
         self._parts = {} if isinstance(of, str) else dict(of)
         self._calls: dict[int, int] = {}
@@ -85,10 +90,12 @@ def gradients(
 
 @contextlib.contextmanager
 def naming(
-    of: str | Mapping[str, TensorShape | Sequence[int]], before: Callable[[int], None] | None = None
+    of: str | Mapping[str, TensorShape | Sequence[int]],
+    before: Callable[[int], None] | None = None,
+    step: Hashable = None,
 ) -> Iterator[None]:
-    """As gradients(); `before`: as of Named."""
-    token = _current.set(Named(of, before))
+    """As gradients(); `before`, `step`: as of Named."""
+    token = _current.set(Named(of, before, step))
     try:
         yield
     finally:
